@@ -19,7 +19,7 @@ type Run struct {
 	Health    *Health
 	Watchdog  time.Duration // 0: none
 	Heartbeat *Heartbeat
-	Stop      Stop
+	Stop      StopRule
 	Logs      Logs
 	Limits    Limits
 }
@@ -73,8 +73,8 @@ type Heartbeat struct {
 	Stale time.Duration
 }
 
-// Stop is how a worker is asked to leave.
-type Stop struct {
+// StopRule is how a worker is asked to leave.
+type StopRule struct {
 	Signal  string        // without SIG: "TERM"
 	Timeout time.Duration // from the signal to KILL
 	File    bool          // first write the stop file, and give the worker Grace to leave on its own
@@ -119,7 +119,7 @@ func DefaultRun() Run {
 		Prefix: "COPPICE", Directory: "/",
 		Listen: Listen{Mode: ListenNone},
 		Ready:  Ready{Timeout: 30 * time.Second},
-		Stop:   Stop{Signal: "TERM", Timeout: 10 * time.Second, Grace: 30 * time.Second, Drain: 5 * time.Second},
+		Stop:   StopRule{Signal: "TERM", Timeout: 10 * time.Second, Grace: 30 * time.Second, Drain: 5 * time.Second},
 		Logs: Logs{Rate: 100, Burst: 200, MaxLine: 8 << 10, Keep: 256 << 10, To: "stdout",
 			MaxSize: 50 << 20, MaxFiles: 5},
 	}
