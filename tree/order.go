@@ -130,7 +130,9 @@ type (
 		Reason string
 		Cause  Seq
 	}
-	// Record writes a journal entry that only this machine can know: exited, killed.
+	// Record writes a journal entry that only this machine can know: exited, killed, and stopping when the machine itself
+	// ends the incarnation. Data is what the entry says beside Reason. Only the writer knows the number of the entry; Cause
+	// 0 in a later order of the same worker, Quit's too, means that number.
 	Record struct {
 		Kind   EventKind
 		Reason string
