@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/coppice-run/coppice/runtime/control"
+	"github.com/spf13/cobra"
+)
+
+// The exit statuses that no answer of the daemon stands behind; those have theirs from control.
+const (
+	exitDone      = 0
+	exitFailed    = 1
+	exitUsage     = 2
+	exitIntensity = 70
+	exitBusy      = 75
+)
+
+// exitError ends a command with a status. Message may be empty when all is said already.
+type exitError struct {
+	status  int
+	message string
+}
+
+func (e *exitError) Error() string { return e.message }
+
+func usagef(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Sprintf(format, args...)}
+}
+
+func failf(format string, args ...any) error {
+	return &exitError{exitFailed, fmt.Sprintf(format, args...)}
+}
+
+// console is what a command has to do with the world.
+type console struct {
+	in       io.Reader
+	out, err io.Writer
+	socket   string // --socket
+}
+
+// Run runs one command as main does, and returns its exit status. It blocks until the command is done or ctx ends.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	c := &console{in: stdin, out: stdout, err: stderr}
+	root := c.root()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	status, message := judge(err)
+	if message != "" {
+		fmt.Fprintf(stderr, "coppice: %s\n", message)
+	}
+	return status
+}
+
+// judge turns an error into the exit status and what is said on stderr.
+func judge(err error) (int, string) {
+	var exit *exitError
+	var answer *control.Error
+	switch {
+	case errors.As(err, &exit):
+		return exit.status, exit.message
+	case errors.As(err, &answer):
+		return answer.ExitStatus(), answer.Message
+	}
+	// What is left comes from cobra: unknown commands and flags, wrong numbers of arguments.
+	return exitUsage, strings.TrimSpace(err.Error()) + " (coppice help tells more)"
+}
+
+func (c *console) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "coppice",
+		Short: "A supervision tree for one Linux host",
+		Long: `Coppice supervises the workers of many tenants on one Linux host, as Erlang/OTP supervises its processes.
+
+Exit statuses: 0 done; 1 it failed; 2 wrong usage; 4 no such path, or an ambiguous one; 5 timed out waiting; 6 the
+daemon cannot be reached; 7 not allowed; 70 the host's intensity was exceeded; 75 another daemon holds the folder.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unknown command %q%s", args[0], suggestion(cmd, args[0]))
+			}
+			cmd.SetOut(c.err)
+			cmd.Help()
+			return &exitError{status: exitUsage}
+		},
+	}
+	root.PersistentFlags().StringVar(&c.socket, "socket", "",
+		"control socket of the daemon (default $COPPICE_CONTROL, else control.sock in the runtime directory)")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%s: %v (coppice help %s tells more)", cmd.Name(), err, cmd.Name())
+	})
+	root.AddCommand(
+		c.runCommand(), c.checkCommand(), c.fmtCommand(),
+		c.statusCommand(), c.whyCommand(), c.eventsCommand(), c.logsCommand(),
+		c.operateCommand(control.VerbStart, "Start paths, and wait until they are ready"),
+		c.operateCommand(control.VerbStop, "Stop paths, and wait until nothing of them runs"),
+		c.operateCommand(control.VerbRestart, "Restart paths, and wait until they are ready"),
+		c.notifyCommand(), c.versionCommand(),
+	)
+	for name, about := range later {
+		root.AddCommand(laterCommand(name, about))
+	}
+	return root
+}
+
+func suggestion(cmd *cobra.Command, word string) string {
+	if near := cmd.SuggestionsFor(word); len(near) > 0 {
+		return fmt.Sprintf(": did you mean %q?", near[0])
+	}
+	return " (coppice help lists them)"
+}
+
+// later names the commands of the contract that are not built yet. They say so instead of being unknown.
+var later = map[string]string{
+	"plan": "What apply would change", "apply": "Change to a new configuration", "reload": "Read the configuration again",
+	"scale": "Set a pool's size", "intents": "What operators have said", "undo": "Take an intent back",
+	"schedule": "Schedules and their runs", "simulate": "The tree under virtual time", "upgrade": "Re-execute the daemon in place",
+	"import": "Translate other supervisors' files", "once": "Run a command under a single-instance lock", "top": "Live screen",
+}
+
+func laterCommand(name, about string) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: about + " (not supported yet)", DisableFlagParsing: true, Hidden: true,
+		RunE: func(*cobra.Command, []string) error { return failf("cannot %s: not supported yet", name) },
+	}
+}
+
+// client returns a client of the daemon that --socket, the environment or the default places name.
+func (c *console) client() *control.Client { return control.NewClient(c.socketPath()) }
+
+func (c *console) socketPath() string {
+	if c.socket != "" {
+		return c.socket
+	}
+	if s := os.Getenv("COPPICE_CONTROL"); s != "" {
+		return s
+	}
+	const system = "/run/coppice/control.sock"
+	own := filepath.Join(defaultRuntimeDir(os.Getuid()), "control.sock")
+	if _, err := os.Stat(own); err == nil {
+		return own
+	}
+	return system
+}
+
+// defaultRuntimeDir is where a daemon of this user keeps sockets when its configuration does not say.
+func defaultRuntimeDir(uid int) string {
+	if uid == 0 {
+		return "/run/coppice"
+	}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "coppice")
+	}
+	return "/tmp/coppice-" + strconv.Itoa(uid)
+}
+
+func (c *console) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Run: func(*cobra.Command, []string) { fmt.Fprintln(c.out, "coppice", version) },
+	}
+}

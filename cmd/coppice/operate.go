@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/coppice-run/coppice/runtime/control"
+	"github.com/coppice-run/coppice/runtime/notify"
+	"github.com/spf13/cobra"
+)
+
+// past is how a verb is said when it is done.
+var past = map[control.Verb]string{
+	control.VerbStart: "started", control.VerbStop: "stopped", control.VerbRestart: "restarted",
+}
+
+func (c *console) operateCommand(verb control.Verb, short string) *cobra.Command {
+	var asJSON, noWait bool
+	ask := control.Ask{Verb: verb}
+	cmd := &cobra.Command{
+		Use:   string(verb) + " PATH…",
+		Short: short,
+		Long: short + `.
+
+A stop is remembered until start or restart, across restarts of the worker's siblings and parents. start and restart
+end with status 1 at the first failed start, and say why; with 5 when --timeout passes first.`,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: c.completePaths,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if ask.Timeout <= 0 {
+				return usagef("%s: --timeout %s: write a duration above zero", verb, ask.Timeout)
+			}
+			ask.Wait = !noWait
+			client := c.client()
+			defer client.Close()
+			results, err := client.Operate(cmd.Context(), verb, args, ask)
+			if asJSON && results != nil {
+				if err := printJSON(c.out, control.Answer{Results: results}); err != nil {
+					return err
+				}
+			} else {
+				c.printResults(verb, results, ask.Wait)
+			}
+			if err != nil && len(results) > 0 && !asJSON {
+				// Each failure is said already, beside what went well.
+				status, _ := judge(err)
+				return &exitError{status: status}
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "only ask; do not wait until it is done")
+	cmd.Flags().DurationVar(&ask.Timeout, "timeout", time.Minute, "how long to wait")
+	cmd.Flags().StringVar(&ask.Reason, "reason", "", "why, for the journal")
+	return cmd
+}
+
+func (c *console) printResults(verb control.Verb, results []control.Result, waited bool) {
+	for _, r := range results {
+		switch {
+		case r.Error != nil:
+			fmt.Fprintf(c.err, "coppice: %s\n", r.Error.Message)
+		case r.Note != "":
+			fmt.Fprintf(c.out, "%s: %s\n", r.Path, r.Note)
+		case !waited:
+			fmt.Fprintf(c.out, "%s: asked to %s\n", r.Path, verb)
+		default:
+			fmt.Fprintf(c.out, "%s: %s\n", r.Path, past[verb])
+		}
+	}
+}
+
+func (c *console) notifyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "notify READY=1 …",
+		Short: "Tell the supervisor from a shell worker",
+		Long: `Send sd_notify assignments (READY=1, STATUS=words, WATCHDOG=1, STOPPING=1) to the socket that NOTIFY_SOCKET names,
+and wait until they are taken.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notify.Send(cmd.Context(), args...); err != nil {
+				return failf("%v", err)
+			}
+			return nil
+		},
+	}
+}
