@@ -1,0 +1,8 @@
+package process
+
+import "errors"
+
+var (
+	errTooLong   = errors.New("argument list too long")
+	errBirthKill = errors.New("killed by its cgroup at birth")
+)
