@@ -150,12 +150,21 @@ func ReplaceSocket(path string) error {
 	case errors.Is(err, unix.ENOENT):
 		return nil
 	case !errors.Is(err, unix.ECONNREFUSED):
-		return fmt.Errorf("cannot listen on %s: a socket is in its place, and whether anybody uses it is not known: %w", path, err)
+		return fmt.Errorf("cannot listen on %s: a socket is in its place, and whether anybody uses it is not known: %w", path, plain(err))
 	}
 	if err := unix.Unlink(path); err != nil && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("cannot remove the stale socket %s: %w", path, err)
 	}
 	return nil
+}
+
+// plain leaves of net's errors the kernel's word: the path has been said.
+func plain(err error) error {
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	return err
 }
 
 // connect tries each kind of socket, because which one left the file is not known. A full queue is somebody's, too.
