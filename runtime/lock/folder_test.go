@@ -13,7 +13,7 @@ import (
 
 func TestAFolderHasItsModeUnderAnyUmask(t *testing.T) {
 	for _, mask := range []int{0, 0o022, 0o077} {
-		for _, mode := range []fs.FileMode{0o700, 0o711, 0o1733 &^ 0o1000 | fs.ModeSticky} {
+		for _, mode := range []fs.FileMode{0o700, 0o711, 0o1733&^0o1000 | fs.ModeSticky} {
 			t.Run(fmt.Sprintf("umask %03o %v", mask, mode), func(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "a", "b", "c")
 				umask(t, mask)

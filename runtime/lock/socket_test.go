@@ -54,23 +54,23 @@ func TestNobodyComesInBeforeTheModeIsRight(t *testing.T) {
 func TestASocketHasItsModeUnderAnyUmask(t *testing.T) {
 	for _, mask := range []int{0, 0o022, 0o077, 0o777} {
 		for _, mode := range []fs.FileMode{0o600, 0o660, 0o666} {
-			path := filepath.Join(t.TempDir(), "s")
-			func() {
+			t.Run(fmt.Sprintf("umask %03o %v", mask, mode), func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "s")
 				umask(t, mask)
 				l, err := ListenUnix(path, mode)
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer l.Close()
 				wantMode(t, path, mode)
 				if got := l.Addr().String(); got != path {
 					t.Errorf("the address is %s, want %s", got, path)
 				}
 				greet(t, l)
-			}()
-			if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("a closed socket stays: %v", err)
-			}
+				l.Close()
+				if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("a closed socket stays: %v", err)
+				}
+			})
 		}
 	}
 }
