@@ -88,9 +88,9 @@ type pipe struct {
 	fd    int        // -1: closed
 	write *os.File
 	lines splitter
-	spans []span
 	since time.Time // when the unfinished line became too long; zero: it is not
 	timed bool      // a timer will look at it
+	wide  bool      // it was full once and has been given more room
 }
 
 // The states of a pipe. An event that comes while it is read makes it again, and the reader looks once more.
@@ -131,7 +131,7 @@ func (p *pipe) read() {
 		p.mu.Lock()
 		_, more := p.readOnce(readSize)
 		if !more {
-			p.rest()
+			p.lines.release()
 		}
 		p.mu.Unlock()
 		if more || p.state.CompareAndSwap(pipeReading, pipeIdle) {
@@ -147,7 +147,13 @@ func (p *pipe) read() {
 // readSize is what a pipe holds unless somebody has changed it.
 const readSize = 64 << 10
 
-var buffers = sync.Pool{New: func() any { return new([readSize]byte) }}
+// buffer is what reading needs. Only pipes that are being read have one.
+type buffer struct {
+	data  [readSize]byte
+	spans []span
+}
+
+var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
 // readOnce reads at most limit bytes and hands their lines on. more is false if the pipe is empty or closed. The caller
 // holds mu.
@@ -158,12 +164,16 @@ func (p *pipe) readOnce(limit int) (n int, more bool) {
 	h := p.capture.hub
 	p.capture.source.await()
 	h.slots <- struct{}{}
-	buf := buffers.Get().(*[readSize]byte)
+	buf := buffers.Get().(*buffer)
 	hungUp := p.hungUp.Load()
-	n, end := readPipe(p.fd, buf[:min(limit, readSize)])
+	n, end := readPipe(p.fd, buf.data[:min(limit, readSize)])
+	if n > readSize/2 && !p.wide {
+		p.wide = true
+		widen(p.fd)
+	}
 	if n > 0 {
-		p.spans = p.lines.split(buf[:n], p.spans[:0])
-		p.deliver()
+		buf.spans = p.lines.split(buf.data[:n], buf.spans[:0])
+		p.deliver(buf.spans)
 		p.watchLength()
 	}
 	buffers.Put(buf)
@@ -176,27 +186,20 @@ func (p *pipe) readOnce(limit int) (n int, more bool) {
 	return n, n == min(limit, readSize) || n > 0 && hungUp
 }
 
-// deliver hands the lines in spans on. The caller holds mu.
-func (p *pipe) deliver() {
+// deliver hands lines on. The caller holds mu.
+func (p *pipe) deliver(spans []span) {
 	c := p.capture
 	if match := c.match.Load(); match != nil {
-		for i := range p.spans {
-			(*match)(p.spans[i].text)
+		for i := range spans {
+			(*match)(spans[i].text)
 		}
 	}
-	c.dropped.Add(c.source.accept(c.incarnation, p.stream, p.spans))
-}
-
-// rest lets go of memory that an empty pipe does not need. The caller holds mu.
-func (p *pipe) rest() {
-	p.lines.release()
-	p.spans = nil
+	c.dropped.Add(c.source.accept(c.incarnation, p.stream, spans))
 }
 
 // giveOut hands the unfinished line on. The caller holds mu.
 func (p *pipe) giveOut() {
-	p.spans = p.lines.giveOut(p.spans[:0])
-	p.deliver()
+	p.deliver(p.lines.giveOut(nil))
 	p.since = time.Time{}
 }
 
@@ -227,7 +230,7 @@ func (p *pipe) lookAtLength() {
 		return
 	}
 	p.giveOut()
-	p.rest()
+	p.lines.release()
 }
 
 // finish gives out what is left and closes the reading end. The caller holds mu.
@@ -239,7 +242,7 @@ func (p *pipe) finish() {
 	p.poll.remove(p)
 	closePipe(p.fd)
 	p.fd = -1
-	p.rest()
+	p.lines.release()
 }
 
 // drain reads as many bytes as are there now, so that a writer which goes on cannot hold it.

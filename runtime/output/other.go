@@ -30,6 +30,7 @@ func makePipe(string, string) (ends, error)  { return ends{}, errors.ErrUnsuppor
 func adoptPipe(string, string) (ends, error) { return ends{}, errors.ErrUnsupported }
 func readPipe(int, []byte) (int, bool)       { return 0, true }
 func waiting(int) int                        { return 0 }
+func widen(int)                              {}
 func closePipe(int)                          {}
 
 func (f *logFile) open() error {

@@ -108,3 +108,9 @@ func waiting(fd int) int {
 }
 
 func closePipe(fd int) { unix.Close(fd) }
+
+// wideSize is what a pipe may hold whose worker was once faster than its reader: fewer turns between the two.
+const wideSize = 1 << 20
+
+// widen gives the pipe more room. A user who has too many wide pipes is refused, which does no harm.
+func widen(fd int) { _, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, wideSize) }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// sink takes formatted lines to a writer that may be slow, without making anyone wait for long. Lines gather in one buffer
-// while the writer's goroutine writes the other; it lives only while there is something to write. Memory is bounded by
+// sink takes formatted lines to a writer that may be slow, without making anyone wait for long. Lines gather in chunks
+// while the writer's goroutine writes former ones; it lives only while there is something to write. Memory is bounded by
 // limit (and one batch more), waiting by patience, which comes back only when the writer has caught up: a writer that is
 // always behind delays the workers once and then loses lines, counted.
 type sink struct {
@@ -16,7 +16,8 @@ type sink struct {
 	patience time.Duration
 
 	mu      sync.Mutex
-	fill    []byte
+	queue   [][]byte      // the last one is being filled
+	size    int           // of the queue
 	left    time.Duration // what is left of patience
 	lost    int64         // lines that were not taken since the last note
 	total   int64         // lines that were never taken
@@ -25,7 +26,7 @@ type sink struct {
 	moved   chan struct{} // closed at the writer's next progress; nil if nobody waits
 }
 
-// chunkSize is the capacity of the buffers that busy sinks share.
+// chunkSize is the capacity of the chunks that busy sinks share.
 const chunkSize = 256 << 10
 
 var chunks = sync.Pool{New: func() any { return new([chunkSize]byte) }}
@@ -37,7 +38,7 @@ func newSink(limit int, patience time.Duration, write func([]byte), note func(in
 // await waits for room, as long as patience lasts.
 func (s *sink) await() {
 	s.mu.Lock()
-	for len(s.fill) >= s.limit && s.left > 0 {
+	for s.size >= s.limit && s.left > 0 {
 		moved := s.progress()
 		left := s.left
 		s.mu.Unlock()
@@ -62,31 +63,37 @@ func (s *sink) progress() <-chan struct{} {
 	return s.moved
 }
 
-// begin locks the sink and returns the buffer to append whole lines to, of about need bytes; nil if there is no room.
-// end must follow.
+// begin locks the sink and returns a chunk to append whole lines of about need bytes to; nil if there is no room. end must
+// follow.
 func (s *sink) begin(need int) []byte {
 	s.mu.Lock()
-	if len(s.fill) >= s.limit {
+	if s.size >= s.limit {
 		return nil
 	}
-	if s.fill == nil {
-		if need > chunkSize/64 {
-			s.fill = chunks.Get().(*[chunkSize]byte)[:0]
-		} else {
-			s.fill = make([]byte, 0, need)
-		}
+	if n := len(s.queue); n > 0 && cap(s.queue[n-1])-len(s.queue[n-1]) >= need {
+		s.size -= len(s.queue[n-1])
+		return s.queue[n-1]
 	}
-	return s.fill
+	chunk := make([]byte, 0)
+	switch {
+	case need <= chunkSize/64:
+		chunk = make([]byte, 0, need)
+	case need <= chunkSize:
+		chunk = chunks.Get().(*[chunkSize]byte)[:0]
+	}
+	s.queue = append(s.queue, chunk)
+	return chunk
 }
 
-// end takes the buffer back, with lost lines that had no room, and unlocks.
-func (s *sink) end(buf []byte, lost int64) {
-	if buf != nil {
-		s.fill = buf
+// end takes the chunk back, with lost lines that had no room, and unlocks.
+func (s *sink) end(chunk []byte, lost int64) {
+	if chunk != nil {
+		s.queue[len(s.queue)-1] = chunk
+		s.size += len(chunk)
 	}
 	s.lost += lost
 	s.total += lost
-	if !s.writing && len(s.fill) > 0 {
+	if !s.writing && len(s.queue) > 0 {
 		s.writing = true
 		go s.run()
 	}
@@ -97,29 +104,27 @@ func (s *sink) end(buf []byte, lost int64) {
 func (s *sink) run() {
 	s.mu.Lock()
 	for {
-		if len(s.fill) == 0 && s.lost > 0 {
-			s.fill = append(s.fill, s.note(s.lost)...)
-			s.lost = 0
-		}
-		full := s.fill
-		s.fill = nil
-		if then := s.then; len(full) == 0 && then != nil {
+		switch then := s.then; {
+		case len(s.queue) > 0:
+			full := s.queue
+			s.queue, s.size = nil, 0
+			s.signal()
+			s.mu.Unlock()
+			s.writeAll(full)
+			s.mu.Lock()
+			continue
+		case s.lost > 0:
+			s.queue = append(s.queue, s.note(s.lost))
+			s.size, s.lost = len(s.queue[0]), 0
+			continue
+		case then != nil:
 			s.then = nil
 			s.mu.Unlock()
 			then()
 			s.mu.Lock()
 			continue
 		}
-		if len(full) == 0 {
-			break
-		}
-		s.signal()
-		s.mu.Unlock()
-		s.write(full)
-		if cap(full) == chunkSize {
-			chunks.Put((*[chunkSize]byte)(full[:chunkSize]))
-		}
-		s.mu.Lock()
+		break
 	}
 	s.writing = false
 	s.left = s.patience
@@ -136,6 +141,15 @@ func (s *sink) afterwards(f func()) {
 		go s.run()
 	}
 	s.mu.Unlock()
+}
+
+func (s *sink) writeAll(full [][]byte) {
+	for _, chunk := range full {
+		s.write(chunk)
+		if cap(chunk) == chunkSize {
+			chunks.Put((*[chunkSize]byte)(chunk[:chunkSize]))
+		}
+	}
 }
 
 func (s *sink) signal() {
