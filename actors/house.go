@@ -1,0 +1,71 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/coppice-run/coppice/tree"
+	"github.com/hashicorp/go-hclog"
+)
+
+// house is what all actors of one tree share.
+type house struct {
+	system   *actor.ActorSystem
+	journal  Journal
+	launcher Launcher
+	spawns   *spawner
+	dice     tree.Dice
+	log      hclog.Logger
+	ledger   ledger
+	// loose counts goroutines outside of mailboxes: closing instances and functions that run as children.
+	loose sync.WaitGroup
+	calls atomic.Uint64 // the last number used for an administrative fact
+	// gaveUp is set when the supervisor at path "" exceeded its intensity.
+	gaveUp atomic.Bool
+	// abandoned counts children that did not end in time and cannot be killed, because they are code of this process.
+	abandoned atomic.Int64
+}
+
+func (h *house) send(to *actor.PID, message any) { h.system.Root.Send(to, message) }
+
+// below tells whether path lies below the node at top. A pool's replicas stand beside it in the path.
+func below(top, path string) bool {
+	rest, ok := strings.CutPrefix(path, top)
+	return top == "" || ok && rest != "" && (rest[0] == '/' || rest[0] == '.')
+}
+
+// tenantOf is the tenant that a path belongs to, whose turn its spawns take.
+func tenantOf(path string) string {
+	tenant, _, _ := strings.Cut(path, "/")
+	return tenant
+}
+
+// build makes the shell of one incarnation of a node, by what the node is.
+func (h *house) build(ref tree.Ref, spec *tree.Spec, name string, tell func(tree.Fact)) *shell {
+	if spec.IsSupervisor() {
+		return newSupervisor(h, ref, spec, name, tell)
+	}
+	switch body := spec.Body.(type) {
+	case Func:
+		run := func(ctx context.Context, _ func()) error { return body(ctx) }
+		return newLeaf(h, ref, spec, name, tell, &function{run: run, early: true})
+	case Service:
+		return newLeaf(h, ref, spec, name, tell, &function{run: body})
+	case Actor:
+		return newLeaf(h, ref, spec, name, tell, &foreign{props: body.Props})
+	}
+	if spec.Run != nil && spec.Kind != tree.KindSchedule {
+		return newWorker(h, ref, spec, name, tell)
+	}
+	return newLeaf(h, ref, spec, name, tell, &idle{})
+}
+
+// actorName is the name of one incarnation below its supervisor's actor.
+func actorName(child string, inc int) string { return child + "#" + strconv.Itoa(inc) }
+
+func textOf(cause any) string { return fmt.Sprint(cause) }

@@ -1,0 +1,255 @@
+package actors
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/coppice-run/coppice/tree"
+)
+
+// supervisor is the actor around a tree.Supervisor: host, tenant, app, pool and an embedder's group alike. It hands facts to
+// the machine, carries out its orders, and decides nothing.
+type supervisor struct {
+	house *house
+	shell *shell
+	ref   tree.Ref
+	spec  *tree.Spec
+	core  *tree.Supervisor
+	boot  tree.Seq // of the event that recorded our start
+
+	props *actor.Props // of every child; makes the shell that adopt left in next
+	next  *shell
+
+	kids   map[string]*kid
+	past   map[string]int // incarnations used before the machine was made
+	timers timers
+	calls  map[uint64]func(tree.Reply)
+
+	gaveUp tree.Seq  // of the escalated event
+	fall   *collapse // after a panic: the machine is not used any more
+	top    bool      // the root above host and parts, which is no node of the tree
+}
+
+// kid is one incarnation of a child that has not gone down.
+type kid struct {
+	shell *shell
+	inc   int
+	path  string
+}
+
+// request is an administrative fact whose Reply goes to answer. answer is called in the mailbox and must not block.
+type request struct {
+	fact   func(call uint64) tree.Fact
+	answer func(tree.Reply)
+}
+
+// errNoProc answers an administrative fact that nobody is there to answer; the word is OTP's.
+const errNoProc = "noproc"
+
+// newSupervisor makes the shell of a supervisor that has not started yet.
+func newSupervisor(h *house, ref tree.Ref, spec *tree.Spec, name string, tell func(tree.Fact)) *shell {
+	s := &supervisor{house: h, ref: ref, spec: spec, kids: map[string]*kid{}}
+	s.shell = &shell{body: s, name: name, inc: ref.Inc, tell: tell}
+	s.shell.onStart = s.begin
+	s.props = actor.PropsFromProducer(func() actor.Actor { return s.next },
+		actor.WithMailbox(func() actor.Mailbox { return s.next.newMailbox() }),
+		actor.WithDispatcher(dispatcher{}))
+	return s.shell
+}
+
+// begin runs before the first message.
+func (s *supervisor) begin() {
+	s.past = s.house.ledger.enter(s.ref.Path, s.shell)
+	s.core = tree.NewSupervisor(*s.spec, tree.Past{Incarnations: s.past}, s.house.dice)
+}
+
+// receive implements body.
+func (s *supervisor) receive(msg any) {
+	if s.fall != nil {
+		s.fall.receive(msg)
+		return
+	}
+	switch m := msg.(type) {
+	case tree.Boot:
+		s.boot = m.Seq
+		s.honour()
+		s.step(m)
+	case tree.Wake:
+		s.timers.fired(m.Token)
+		s.step(m)
+	case tree.Down:
+		if k := s.kids[m.Child]; k != nil && k.inc == m.Inc {
+			delete(s.kids, m.Child)
+		}
+		s.step(m)
+	case tree.Fact:
+		s.step(m)
+	case request:
+		s.call(m)
+	case stopAsked:
+		s.step(tree.Halt{Reason: tree.Reason{Class: tree.Shutdown, Text: "shutdown"}, Seq: s.boot})
+	}
+}
+
+// honour tells a fresh machine what operators asked for while its predecessors ran.
+func (s *supervisor) honour() {
+	for i := range s.spec.Children {
+		child := &s.spec.Children[i]
+		in, ok := s.house.ledger.intent(s.pathOf(child.Name))
+		switch {
+		case ok && in.Stopped:
+			s.step(tree.Hold{Child: child.Name, Reason: in.reason(), Seq: in.Seq})
+		case ok && child.Disabled:
+			s.step(tree.Release{Child: child.Name, Reason: in.reason(), Seq: in.Seq})
+		}
+	}
+}
+
+func (s *supervisor) call(r request) {
+	if s.calls == nil {
+		s.calls = map[uint64]func(tree.Reply){}
+	}
+	call := s.house.calls.Add(1)
+	s.calls[call] = r.answer
+	s.step(r.fact(call))
+}
+
+func (s *supervisor) pathOf(child string) string {
+	if s.top {
+		return topPath(child)
+	}
+	return tree.ChildPath(s.ref.Path, s.spec.Kind, child)
+}
+
+// adopt spawns the actor of one incarnation of a child. Its PID is new, named by child and incarnation.
+func (s *supervisor) adopt(o tree.Start, path string, boot tree.Seq) {
+	ref := tree.Ref{Path: path, Inc: o.Inc}
+	self, name := s.shell.ctx.Self(), o.Child
+	tell := func(f tree.Fact) { s.house.send(self, f) }
+	s.next = s.house.build(ref, o.Spec, name, tell)
+	k := &kid{shell: s.next, inc: o.Inc, path: path}
+	if _, err := s.shell.ctx.SpawnNamed(s.props, actorName(name, o.Inc)); err != nil {
+		// Names are used once, so this is a defect; it must not look like a child that runs.
+		tell(tree.Down{Child: name, Inc: o.Inc, Reason: tree.Reason{Class: tree.Crash, Text: "cannot start: " + err.Error()}, Seq: boot})
+		return
+	}
+	s.kids[name] = k
+	k.send(tree.Boot{Seq: boot})
+}
+
+// send posts to the child's mailbox. It goes past the PID: the shell is the mailbox.
+func (k *kid) send(f tree.Fact) { k.shell.PostUserMessage(f) }
+
+// end tells the parent and stops the actor. Nothing of the supervisor runs any more.
+func (s *supervisor) end(reason tree.Reason, seq tree.Seq) {
+	s.cleanUp()
+	s.shell.quit(reason, seq)
+}
+
+// leave stops the actor of a supervisor whose parent knows already.
+func (s *supervisor) leave() {
+	s.cleanUp()
+	s.shell.leave()
+}
+
+func (s *supervisor) cleanUp() {
+	s.timers.stop()
+	for _, answer := range s.calls {
+		answer(tree.Reply{Error: errNoProc})
+	}
+	s.calls = nil
+	past := s.past
+	if s.core != nil {
+		past = s.core.Past().Incarnations
+	}
+	s.house.ledger.leave(s.ref.Path, s.shell, past)
+}
+
+// broke implements body: the machine is broken, so its children go down by hand, last first, each after the one before is
+// gone, and the parent is told of a crash.
+func (s *supervisor) broke(reason, stack string) {
+	s.timers.stop()
+	seq := s.house.journal.Append(tree.Event{Path: s.ref.Path, Incarnation: s.ref.Inc, Kind: tree.EventEscalated,
+		Reason: reason, Cause: s.boot, Data: map[string]any{"stack": stack}})
+	if s.fall != nil { // it broke while it fell: what is left is told at once
+		s.fall.hurry()
+		return
+	}
+	s.fall = &collapse{s: s, reason: tree.Reason{Class: tree.Crash, Text: reason}, seq: seq}
+	s.fall.next()
+}
+
+// collapse takes down the children of a supervisor whose machine is broken.
+type collapse struct {
+	s      *supervisor
+	reason tree.Reason
+	seq    tree.Seq
+	asked  string // the child that was asked last
+	kill   bool
+}
+
+func (c *collapse) receive(msg any) {
+	switch m := msg.(type) {
+	case tree.Down:
+		k := c.s.kids[m.Child]
+		if k == nil || k.inc != m.Inc {
+			return
+		}
+		delete(c.s.kids, m.Child)
+		c.s.house.journal.Append(tree.Event{Path: k.path, Incarnation: k.inc, Kind: tree.EventStopped,
+			Reason: c.reason.Text, Cause: m.Seq})
+		if m.Child == c.asked || len(c.s.kids) == 0 {
+			c.next()
+		}
+	case tree.Halt:
+		if m.Kill && !c.kill {
+			c.kill = true
+			c.hurry()
+		}
+	case request:
+		m.answer(tree.Reply{Error: errNoProc})
+	}
+}
+
+// next asks the last child to go, or ends.
+func (c *collapse) next() {
+	last := c.last()
+	if last == "" {
+		c.s.end(c.reason, c.seq)
+		return
+	}
+	c.asked = last
+	c.ask(c.s.kids[last], c.kill)
+}
+
+// hurry kills all that is left, without order.
+func (c *collapse) hurry() {
+	for _, k := range c.s.kids {
+		c.ask(k, true)
+	}
+	if len(c.s.kids) == 0 {
+		c.s.end(c.reason, c.seq)
+	}
+}
+
+func (c *collapse) ask(k *kid, kill bool) {
+	seq := c.s.house.journal.Append(tree.Event{Path: k.path, Incarnation: k.inc, Kind: tree.EventStopping,
+		Reason: c.reason.Text, Cause: c.seq})
+	k.send(tree.Halt{Reason: tree.Reason{Class: tree.Shutdown, Text: c.reason.Text}, Kill: kill, Seq: seq})
+}
+
+// last is the name of the child that comes last in the specification; one that is not in it comes after all others.
+func (c *collapse) last() string {
+	for _, name := range slices.Sorted(maps.Keys(c.s.kids)) {
+		if !slices.ContainsFunc(c.s.spec.Children, func(s tree.Spec) bool { return s.Name == name }) {
+			return name
+		}
+	}
+	for _, child := range slices.Backward(c.s.spec.Children) {
+		if c.s.kids[child.Name] != nil {
+			return child.Name
+		}
+	}
+	return ""
+}
