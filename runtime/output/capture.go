@@ -2,6 +2,7 @@ package output
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,19 @@ func (c *Capture) Stdout() *os.File { return c.out.writeEnd() }
 
 // Stderr is the same for fd 2.
 func (c *Capture) Stderr() *os.File { return c.err.writeEnd() }
+
+// Own makes the pipes files of the worker's user, who may otherwise not open /dev/stdout. Call it before CloseWriteEnds.
+func (c *Capture) Own(uid, gid int) error {
+	for _, w := range []*os.File{c.Stdout(), c.Stderr()} {
+		if w == nil {
+			continue
+		}
+		if err := w.Chown(uid, gid); err != nil {
+			return fmt.Errorf("%s: cannot give the output to user %d: %w", c.source.path, uid, err)
+		}
+	}
+	return nil
+}
 
 // CloseWriteEnds closes the daemon's copies of Stdout and Stderr. Call it once the process has them, or has failed to start:
 // before, the end of its output cannot be seen.

@@ -21,6 +21,7 @@ type sink struct {
 	left    time.Duration // what is left of patience
 	lost    int64         // lines that were not taken since the last note
 	total   int64         // lines that were never taken
+	noted   time.Time     // when the last note was made
 	writing bool
 	then    func()        // to call, by the writer's goroutine, when all is written
 	moved   chan struct{} // closed at the writer's next progress; nil if nobody waits
@@ -74,11 +75,13 @@ func (s *sink) begin(need int) []byte {
 		s.size -= len(s.queue[n-1])
 		return s.queue[n-1]
 	}
-	chunk := make([]byte, 0)
-	switch {
-	case need <= chunkSize/64:
+	if s.lost > 0 && len(s.queue) == 0 && time.Since(s.noted) >= noticeEvery {
+		s.addNote()
+	}
+	var chunk []byte
+	if need <= chunkSize/64 || need > chunkSize {
 		chunk = make([]byte, 0, need)
-	case need <= chunkSize:
+	} else {
 		chunk = chunks.Get().(*[chunkSize]byte)[:0]
 	}
 	s.queue = append(s.queue, chunk)
@@ -100,6 +103,14 @@ func (s *sink) end(chunk []byte, lost int64) {
 	s.mu.Unlock()
 }
 
+// addNote queues the line that tells of the lost ones. The caller holds mu.
+func (s *sink) addNote() {
+	note := s.note(s.lost)
+	s.queue = append(s.queue, note)
+	s.size += len(note)
+	s.lost, s.noted = 0, time.Now()
+}
+
 // run writes until there is nothing left.
 func (s *sink) run() {
 	s.mu.Lock()
@@ -114,8 +125,7 @@ func (s *sink) run() {
 			s.mu.Lock()
 			continue
 		case s.lost > 0:
-			s.queue = append(s.queue, s.note(s.lost))
-			s.size, s.lost = len(s.queue[0]), 0
+			s.addNote()
 			continue
 		case then != nil:
 			s.then = nil
