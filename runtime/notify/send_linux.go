@@ -120,16 +120,23 @@ func barrier(ctx context.Context, conn *net.UnixConn) error {
 	return err
 }
 
-// pass is WriteMsgUnix for a connected datagram socket. The descriptor is used within Control of the file, so that it
-// stays as it is: Fd would make it blocking.
+// pass sends what net refuses to on a connected datagram socket: a message with a descriptor. It uses the file's
+// descriptor within Control, so that it stays as it is: Fd would make it blocking.
 func pass(conn *net.UnixConn, f *os.File) error {
-	raw, err := f.SyscallConn()
+	file, err := f.SyscallConn()
 	if err != nil {
 		return err
 	}
-	var serr error
-	err = raw.Control(func(fd uintptr) {
-		_, _, serr = conn.WriteMsgUnix([]byte("BARRIER=1"), unix.UnixRights(int(fd)), nil)
+	socket, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var werr, serr error
+	err = file.Control(func(passed uintptr) {
+		werr = socket.Write(func(fd uintptr) bool {
+			serr = unix.Sendmsg(int(fd), []byte("BARRIER=1"), unix.UnixRights(int(passed)), nil, unix.MSG_NOSIGNAL)
+			return serr != unix.EAGAIN && serr != unix.EINTR
+		})
 	})
-	return errors.Join(err, serr)
+	return errors.Join(err, werr, serr)
 }

@@ -38,7 +38,7 @@ type Socket struct {
 // on reporting to the same path.
 //
 // owns tells whether a process belongs to the worker; it may look in /proc. got gets each message in order, refused ones
-// too. Both run on the socket's goroutine and must not block: what is behind waits. A sender that asked for a barrier
+// too, and none that says nothing. Both run on the socket's goroutine and must not block: what is behind waits. A sender that asked for a barrier
 // goes on when got has returned.
 func Listen(dir string, uid, gid int, owns func(pid int) bool, got func(Message)) (*Socket, error) {
 	path := filepath.Join(dir, "notify")
@@ -206,17 +206,18 @@ func transient(err error) bool {
 
 func (s *Socket) handle(d datagram) {
 	defer d.close()
-	m := Message{PID: int(d.cred.Pid), UID: int(d.cred.Uid)}
+	m := parse(d.data)
+	if m == (Message{}) && d.fault == "" {
+		return // a barrier, or nothing that we know
+	}
 	why := d.fault
 	if why == "" {
 		why = s.judge(d)
 	}
-	if why == "" {
-		pid, uid := m.PID, m.UID
-		m = parse(d.data)
-		m.PID, m.UID = pid, uid
+	if why != "" {
+		m = Message{Refused: why}
 	}
-	m.Refused = why
+	m.PID, m.UID = int(d.cred.Pid), int(d.cred.Uid)
 	s.got(m)
 }
 
