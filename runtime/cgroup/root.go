@@ -285,10 +285,33 @@ func (p *place) sweep() {
 			continue
 		}
 		if lock(f, true) == nil {
-			_ = prune(dir) // EBUSY: a worker still lives there
+			clear(dir)
 		}
 		f.Close()
 	}
+}
+
+// clear removes the empty leaves below dir, and then dir and its branches where nothing is left. A leaf with processes
+// stays as it is, with the empty groups in it: they are the worker's own.
+func clear(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		below := filepath.Join(dir, e.Name())
+		switch {
+		case !e.IsDir():
+		case !strings.HasSuffix(e.Name(), leafSuffix):
+			clear(below)
+		case len(population(below)) == 0:
+			_ = prune(below)
+		}
+	}
+	_ = rmdir(dir)
+}
+
+// population returns who is in a group or below it.
+func population(dir string) []int {
+	pids, _ := (&Leaf{v2: dir}).Procs()
+	return pids
 }
 
 // Can tells what the host lets this daemon do.
@@ -324,7 +347,7 @@ func (r *Root) need(l *tree.Limits) ([controllers]bool, error) {
 // so does the leaf of the daemon itself, which the next Open removes. Nothing else of the Root may be used afterwards.
 func (r *Root) Close() {
 	for _, p := range r.opened {
-		_ = prune(p.tree)
+		clear(p.tree)
 		p.held.Close()
 	}
 	r.opened = nil

@@ -109,7 +109,8 @@ func TestMemoryLimitKillsTheWorkerAndSaysSo(t *testing.T) {
 		t.Fatalf("the worker ended with %v", ws)
 	}
 	eventually(t, "the OOM kill is counted", func() bool { return l.OOM() > 0 })
-	if m, ok := l.Memory(); !ok || m.Limit != 64*mib || m.Peak > 64*mib || m.Peak < 32*mib {
+	// The kernel charges some pages ahead, so the peak may lie a little above the limit.
+	if m, ok := l.Memory(); !ok || m.Limit != 64*mib || m.Peak > 65*mib || m.Peak < 60*mib {
 		t.Errorf("got %+v, %v", m, ok)
 	}
 }

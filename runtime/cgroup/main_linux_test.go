@@ -35,6 +35,10 @@ func work(in io.Reader, out io.Writer) {
 	for lines.Scan() {
 		word, rest, _ := strings.Cut(lines.Text(), " ")
 		switch word {
+		case "daemon":
+			if err := daemon(out); err != nil {
+				fmt.Fprintln(out, "error", err)
+			}
 		case "hello":
 			fmt.Fprintln(out, "hello")
 		case "eat": // megabytes of memory, every page touched
