@@ -98,7 +98,8 @@ type other struct {
 func start(t *testing.T, role, path string) *other {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "LOCK_TEST_ROLE="+role, "LOCK_TEST_PATH="+path)
+	// A race-detecting binary lingers for a second unless it is told not to.
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "LOCK_TEST_ROLE="+role, "LOCK_TEST_PATH="+path)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

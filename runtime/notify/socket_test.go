@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -215,8 +216,9 @@ func TestWhatStandsInItsPlaceIsReplaced(t *testing.T) {
 
 func TestEveryDescriptorIsClosed(t *testing.T) {
 	box := newInbox()
-	verdict := func(pid int) bool { return true }
-	s := listen(t, func(pid int) bool { return verdict(pid) }, box.got)
+	var ours atomic.Bool
+	ours.Store(true)
+	s := listen(t, func(int) bool { return ours.Load() }, box.got)
 	mustSend(t, s.Path(), "READY=1") // so that the runtime has opened all that it wants
 	box.take()
 	before := openFds(t)
@@ -244,7 +246,7 @@ func TestEveryDescriptorIsClosed(t *testing.T) {
 			r.Close()
 		}
 	}
-	verdict = func(int) bool { return false }
+	ours.Store(false)
 	for range 20 {
 		mustSend(t, s.Path(), "READY=1")
 	}
@@ -312,10 +314,11 @@ func TestASocketIsInherited(t *testing.T) {
 	if all := box.wait(t, 1); !all[0].Ready {
 		t.Errorf("got %+v", all)
 	}
-	r, _, err := os.Pipe()
+	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer w.Close()
 	_, err = Inherit(dir, r, -1, everybody, box.got)
 	wantError(t, err, "cannot inherit the socket ")
 }
