@@ -50,10 +50,12 @@ type (
 	Boot struct{ Seq Seq }
 	// Halt asks it to take down what it has, in order, and to quit. It overtakes everything. Kill means at once: no
 	// signal first, no waiting in line. A second Halt with Kill hastens a first one without. Reason becomes the machine's
-	// own reason to quit; the zero Reason is class shutdown, text "shutdown".
+	// own reason to quit; the zero Reason is class shutdown, text "shutdown". With Wait it takes its turn behind an ordered
+	// sequence that runs and behind the facts that wait already, as in OTP's mailbox.
 	Halt struct {
 		Reason Reason
 		Kill   bool
+		Wait   bool
 		Seq    Seq
 	}
 	// Wake is a wake-up that a machine asked for by WakeAfter. A token that is no longer awaited is ignored.
