@@ -40,11 +40,10 @@ type Journal interface {
 	// Add makes a child known that an embedder added to the node at parent, and Forget removes one that is known no longer.
 	Add(parent string, child tree.Spec)
 	Forget(path string)
-	// Node is the node as an observer sees it.
+	// Node is the node as an observer sees it, Nodes are all of them.
 	Node(path string) (tree.Node, bool)
+	Nodes() []tree.Node
 	// Next waits for events after the given number and returns them, oldest first. It returns early with ctx's error.
 	// Events that are no longer kept are left out.
 	Next(ctx context.Context, after tree.Seq) ([]tree.Event, error)
-	// Last is the number of the newest event.
-	Last() tree.Seq
 }

@@ -68,10 +68,10 @@ func (j *fakeJournal) Node(path string) (tree.Node, bool) {
 	return j.board.Node(path)
 }
 
-func (j *fakeJournal) Last() tree.Seq {
+func (j *fakeJournal) Nodes() []tree.Node {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return tree.Seq(len(j.events))
+	return j.board.Nodes()
 }
 
 func (j *fakeJournal) Next(ctx context.Context, after tree.Seq) ([]tree.Event, error) {
@@ -301,25 +301,31 @@ type world struct {
 
 func start(t *testing.T, o Options, prepare ...func(*world)) *world {
 	w := &world{t: t, launcher: newFakeLauncher(), result: make(chan error, 1)}
-	w.journal = newFakeJournal(o.Tree())
+	w.journal = newFakeJournal(Root(o.Spec, o.Parts))
 	w.journal.dump(t)
 	o.Journal, o.Launcher, o.Log = w.journal, w.launcher, hclog.NewNullLogger()
 	w.Host = NewHost(o)
 	for _, f := range prepare {
 		f(w)
 	}
-	go func() { w.result <- w.Run(context.Background()) }()
+	born := w.journal.Append(tree.Event{Kind: tree.EventDaemonStarted})
+	go func() { w.result <- w.Run(born) }()
 	return w
 }
 
 // end stops the host and checks that nothing is left.
 func (w *world) end() {
 	w.t.Helper()
-	w.Stop(false, "test is over")
+	w.stop(false)
 	if err := <-w.result; err != nil {
 		w.t.Errorf("Run: %v", err)
 	}
 	w.clean()
+}
+
+// stop asks the host to end.
+func (w *world) stop(kill bool) {
+	w.Stop(kill, w.journal.Append(tree.Event{Kind: tree.EventDaemonStopping, Reason: "test is over"}))
 }
 
 func (w *world) clean() {

@@ -1,8 +1,8 @@
 package actors
 
 import (
-	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -16,36 +16,37 @@ var ErrIntensity = errors.New("the host's intensity was exceeded")
 // PartsPath is the node above the daemon's own parts.
 const PartsPath = "_host"
 
-const hostName = "host" // under which the top knows the supervisor of the tenants
+const (
+	hostName     = "host" // under which the top knows the supervisor of the tenants
+	topActorPath = "_top" // of the top itself, which is no node
+)
 
 // Options are what a Host is made of. Spec, Journal and Log are required, and Launcher if any worker has a process.
 type Options struct {
 	Spec     tree.Spec   // of the host
 	Parts    []tree.Spec // the daemon's own long-running functions, as KindPart
 	Launcher Launcher
-	Journal  Journal // made over Tree()
+	Journal  Journal // made over Root(Spec, Parts)
 	Log      hclog.Logger
 	Slots    int       // spawns at once; 0: 2
 	Dice     tree.Dice // of jitter; nil: none
 	// DrainTimeout is how long a stop of everything may take; what is left then is killed. 0: no bound.
 	DrainTimeout time.Duration
-	Intents      []Intent       // what operators said in an earlier life of the daemon
-	Started      map[string]any // data of the daemon_started event
+	Intents      []Intent // what operators said in an earlier life of the daemon
 }
 
-// Tree is the specification of all nodes, for the journal's status: the host with its parts beside the tenants.
-func (o *Options) Tree() tree.Spec {
-	spec := o.Spec
-	if len(o.Parts) > 0 {
-		spec.Children = append([]tree.Spec{o.partsSpec()}, spec.Children...)
+// Root is the specification of all nodes of a Host, for the journal's status: the host with its parts beside the tenants.
+func Root(host tree.Spec, parts []tree.Spec) tree.Spec {
+	if len(parts) > 0 {
+		host.Children = append([]tree.Spec{partsSpec(parts)}, host.Children...)
 	}
-	return spec
+	return host
 }
 
-func (o *Options) partsSpec() tree.Spec {
+func partsSpec(parts []tree.Spec) tree.Spec {
 	restart := tree.DefaultRestart()
 	restart.Limit = 0
-	return tree.Spec{Name: PartsPath, Kind: tree.KindPart, Children: o.Parts, Restart: restart,
+	return tree.Spec{Name: PartsPath, Kind: tree.KindPart, Children: parts, Restart: restart,
 		// Tenants start once a part is up: one that cannot come up, such as a gateway whose port is taken, must not keep them down.
 		Supervise: &tree.Supervise{Strategy: tree.OneForOne, Quorum: 1}}
 }
@@ -59,7 +60,7 @@ func (o *Options) topSpec() tree.Spec {
 	host.Restart.Policy, host.Restart.Limit, host.Significant = tree.Transient, 0, true
 	children := []tree.Spec{host}
 	if len(o.Parts) > 0 {
-		children = []tree.Spec{o.partsSpec(), host}
+		children = []tree.Spec{partsSpec(o.Parts), host}
 	}
 	return tree.Spec{Name: "coppice", Kind: tree.KindGroup, Children: children,
 		Supervise: &tree.Supervise{Start: tree.Ordered, AutoShutdown: tree.AutoAny}}
@@ -76,16 +77,18 @@ func topPath(child string) string {
 // Host runs a whole tree: the tenants of one machine and the daemon's own parts.
 type Host struct {
 	options Options
+	root    tree.Spec
 	house   *house
 	top     *shell
 	down    chan tree.Down
 	stopped chan struct{} // the top's actor is gone
 	stops   chan stopCall
+	leaving atomic.Bool
 }
 
 type stopCall struct {
-	kill   bool
-	reason string
+	kill  bool
+	cause tree.Seq
 }
 
 // NewHost returns a host that runs nothing yet.
@@ -93,24 +96,24 @@ func NewHost(o Options) *Host {
 	if o.Slots <= 0 {
 		o.Slots = 2
 	}
-	h := &Host{options: o, down: make(chan tree.Down, 1), stopped: make(chan struct{}), stops: make(chan stopCall, 16)}
-	h.house = &house{journal: o.Journal, launcher: o.Launcher, spawns: newSpawner(o.Slots), dice: o.Dice, log: o.Log,
-		ledger: newLedger()}
+	h := &Host{options: o, root: Root(o.Spec, o.Parts), down: make(chan tree.Down, 1), stopped: make(chan struct{}),
+		stops: make(chan stopCall, 16)}
+	h.house = &house{journal: o.Journal, launcher: o.Launcher, spawns: newSpawner(o.Slots), dice: lockDice(o.Dice),
+		log: o.Log, ledger: newLedger()}
 	for _, i := range o.Intents {
 		h.house.ledger.set(i)
 	}
 	return h
 }
 
-// Run starts the tree and returns when all of it is down: nil after Stop or the end of ctx, ErrIntensity if the host gave
-// up. It is called once.
-func (h *Host) Run(ctx context.Context) error {
-	boot := h.options.Journal.Append(tree.Event{Kind: tree.EventDaemonStarted, Data: h.options.Started})
+// Run starts the tree and returns when all of it is down: nil after Stop, ErrIntensity if the host gave up. born is the
+// number of the daemon_started event, the cause of all that starts. It is called once.
+func (h *Host) Run(born tree.Seq) error {
 	if err := h.spawn(); err != nil {
 		return err
 	}
-	h.top.PostUserMessage(tree.Boot{Seq: boot})
-	down := h.wait(ctx)
+	h.top.PostUserMessage(tree.Boot{Seq: born})
+	down := h.wait()
 	<-h.stopped
 	h.cleanUp()
 	if h.house.gaveUp.Load() {
@@ -130,7 +133,7 @@ func (h *Host) spawn() error {
 			h.down <- d
 		}
 	}
-	h.top = newSupervisor(h.house, tree.Ref{Path: "_top", Inc: 1}, &spec, spec.Name, tell)
+	h.top = newSupervisor(h.house, tree.Ref{Path: topActorPath, Inc: 1}, &spec, spec.Name, tell)
 	h.top.body.(*supervisor).top = true
 	h.top.onStop = func() { close(h.stopped) }
 	_, err := h.house.system.Root.SpawnNamed(propsOf(h.top), spec.Name)
@@ -144,43 +147,45 @@ func propsOf(s *shell) *actor.Props {
 }
 
 // wait passes stops on until the top is down.
-func (h *Host) wait(ctx context.Context) tree.Down {
-	done := ctx.Done()
+func (h *Host) wait() tree.Down {
 	var drain <-chan time.Time
-	var cause tree.Seq
-	halt := func(call stopCall) {
-		if cause == 0 {
-			cause = h.options.Journal.Append(tree.Event{Kind: tree.EventDaemonStopping, Reason: call.reason})
-			if h.options.DrainTimeout > 0 {
-				timer := time.NewTimer(h.options.DrainTimeout)
-				drain = timer.C
-			}
-		}
-		h.top.PostUserMessage(tree.Halt{Reason: tree.Reason{Class: tree.Shutdown, Text: "shutdown"}, Kill: call.kill, Seq: cause})
-	}
+	var first *stopCall
 	for {
 		select {
 		case down := <-h.down:
 			return down
 		case call := <-h.stops:
-			halt(call)
-		case <-done:
-			done = nil
-			halt(stopCall{reason: "asked to stop"})
+			if first == nil {
+				first = &call
+				if h.options.DrainTimeout > 0 {
+					timer := time.NewTimer(h.options.DrainTimeout)
+					defer timer.Stop()
+					drain = timer.C
+				}
+			}
+			h.halt(call)
 		case <-drain:
-			halt(stopCall{kill: true})
+			h.halt(stopCall{kill: true, cause: first.cause})
 		}
 	}
 }
 
-// Stop asks for the end of everything: tenants first, then parts, in order. With kill, or when a first Stop is under way and
-// takes too long, nothing is waited for. It returns at once; Run returns when it is done.
-func (h *Host) Stop(kill bool, reason string) {
+func (h *Host) halt(call stopCall) {
+	h.top.PostUserMessage(tree.Halt{Reason: tree.Reason{Class: tree.Shutdown, Text: "shutdown"}, Kill: call.kill, Seq: call.cause})
+}
+
+// Stop asks for the end of everything: tenants first, then parts, in order. With kill nothing is waited for; that may come
+// after a Stop without. cause is the number of the daemon_stopping event. Stop returns at once, Run when it is done.
+func (h *Host) Stop(kill bool, cause tree.Seq) {
+	h.leaving.Store(true)
 	select {
-	case h.stops <- stopCall{kill: kill, reason: reason}:
-	default: // a stop is under way, and sixteen more wait
+	case h.stops <- stopCall{kill: kill, cause: cause}:
+	default: // sixteen of them wait already
 	}
 }
+
+// Stopping tells whether Stop was called.
+func (h *Host) Stopping() bool { return h.leaving.Load() }
 
 // cleanPatience is how long Run waits for what works outside of mailboxes.
 const cleanPatience = 5 * time.Second

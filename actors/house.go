@@ -33,12 +33,6 @@ type house struct {
 
 func (h *house) send(to *actor.PID, message any) { h.system.Root.Send(to, message) }
 
-// below tells whether path lies below the node at top. A pool's replicas stand beside it in the path.
-func below(top, path string) bool {
-	rest, ok := strings.CutPrefix(path, top)
-	return top == "" || ok && rest != "" && (rest[0] == '/' || rest[0] == '.')
-}
-
 // tenantOf is the tenant that a path belongs to, whose turn its spawns take.
 func tenantOf(path string) string {
 	tenant, _, _ := strings.Cut(path, "/")
@@ -69,3 +63,24 @@ func (h *house) build(ref tree.Ref, spec *tree.Spec, name string, tell func(tree
 func actorName(child string, inc int) string { return child + "#" + strconv.Itoa(inc) }
 
 func textOf(cause any) string { return fmt.Sprint(cause) }
+
+// sharedDice is dice that several machines may throw at the same time.
+type sharedDice struct {
+	mu   sync.Mutex
+	dice tree.Dice
+}
+
+// Float64 implements tree.Dice.
+func (d *sharedDice) Float64() float64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.dice.Float64()
+}
+
+// lockDice keeps nil dice nil, which means no jitter.
+func lockDice(dice tree.Dice) tree.Dice {
+	if dice == nil {
+		return nil
+	}
+	return &sharedDice{dice: dice}
+}

@@ -88,7 +88,7 @@ func (l *ledger) lift(path string) []Intent {
 	defer l.mu.Unlock()
 	var lifted []Intent
 	for at, i := range l.intents {
-		if i.Stopped && (at == path || below(path, at)) {
+		if i.Stopped && tree.Under(path, at) {
 			delete(l.intents, at)
 			lifted = append(lifted, i)
 		}

@@ -8,7 +8,7 @@ package journal
 
 import (
 	"context"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -130,6 +130,31 @@ func (j *Journal) Event(seq tree.Seq) (tree.Event, bool) {
 	return *j.kept.at(i), true
 }
 
+// longestChain bounds the answer of Why.
+const longestChain = 100
+
+// Why is the chain of causes that led to the present state of a node, newest first. complete tells that it goes back to
+// something that nothing else caused; else the rest is no longer kept, or too long.
+func (j *Journal) Why(path string) (chain []tree.Event, complete bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	i := j.kept.len() - 1
+	for i >= 0 && (j.kept.at(i).Path != path || j.kept.at(i).Kind == tree.EventLimitDropped) {
+		i--
+	}
+	for i >= 0 && len(chain) < longestChain {
+		ev := j.kept.at(i)
+		chain = append(chain, *ev)
+		if ev.Cause == 0 || ev.Cause >= ev.Seq {
+			return chain, true
+		}
+		if i = j.kept.find(ev.Cause); j.kept.at(i).Seq != ev.Cause {
+			break
+		}
+	}
+	return chain, false
+}
+
 // Query selects events.
 type Query struct {
 	Paths []string  // the nodes and all below them; none: all
@@ -233,17 +258,7 @@ func (f *Follower) take(missed *int) ([]tree.Event, <-chan struct{}) {
 	return nil, j.bell
 }
 
-// covers tells whether the path is one of the nodes or below one. A pool's replicas stand beside it in the path but are
-// below it in the tree.
+// covers tells whether the path is one of the nodes or below one.
 func covers(nodes []string, path string) bool {
-	if len(nodes) == 0 {
-		return true
-	}
-	for _, node := range nodes {
-		rest, ok := strings.CutPrefix(path, node)
-		if node == "" || ok && (rest == "" || rest[0] == '/' || rest[0] == '.') {
-			return true
-		}
-	}
-	return false
+	return len(nodes) == 0 || slices.ContainsFunc(nodes, func(node string) bool { return tree.Under(node, path) })
 }
