@@ -32,7 +32,7 @@ type Options struct {
 type Journal struct {
 	mu    sync.Mutex
 	board *tree.Board
-	kept  ring
+	kept  window
 	last  tree.Seq
 	bell  chan struct{} // closed by the next Append; nil while nobody waits
 }
@@ -45,7 +45,7 @@ func New(o Options) *Journal {
 	if o.Bytes <= 0 {
 		o.Bytes = 64 << 20
 	}
-	return &Journal{board: tree.NewBoard(o.Root), kept: ring{count: o.Count, bytes: o.Bytes}, last: o.After}
+	return &Journal{board: tree.NewBoard(o.Root), kept: window{count: o.Count, bytes: o.Bytes}, last: o.After}
 }
 
 // Append records one event and returns its number. It fills in Seq, and Time where it is zero. The event's Data belongs to
@@ -123,36 +123,22 @@ func (j *Journal) Last() tree.Seq {
 func (j *Journal) Event(seq tree.Seq) (tree.Event, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	i := j.kept.find(seq)
-	if i == j.kept.len() || j.kept.at(i).Seq != seq {
-		return tree.Event{}, false
+	if rest := j.kept.from(seq); len(rest) > 0 && rest[0].Seq == seq {
+		return rest[0], true
 	}
-	return *j.kept.at(i), true
+	return tree.Event{}, false
 }
 
-// longestChain bounds the answer of Why.
-const longestChain = 100
-
-// Why is the chain of causes that led to the present state of a node, newest first. complete tells that it goes back to
-// something that nothing else caused; else the rest is no longer kept, or too long.
-func (j *Journal) Why(path string) (chain []tree.Event, complete bool) {
+// Why is the chain of causes that led to the present state of a node, newest first. The note is not empty where the chain
+// breaks off; see tree.Why.
+func (j *Journal) Why(path string) (chain []tree.Event, note string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	i := j.kept.len() - 1
-	for i >= 0 && (j.kept.at(i).Path != path || j.kept.at(i).Kind == tree.EventLimitDropped) {
-		i--
+	node, ok := j.board.Node(path)
+	if !ok {
+		return nil, "no such path"
 	}
-	for i >= 0 && len(chain) < longestChain {
-		ev := j.kept.at(i)
-		chain = append(chain, *ev)
-		if ev.Cause == 0 || ev.Cause >= ev.Seq {
-			return chain, true
-		}
-		if i = j.kept.find(ev.Cause); j.kept.at(i).Seq != ev.Cause {
-			break
-		}
-	}
-	return chain, false
+	return tree.Why(j.kept.all(), node)
 }
 
 // Query selects events.
@@ -175,8 +161,9 @@ func (j *Journal) Events(q Query) []tree.Event {
 func (j *Journal) selected(q Query) ([]tree.Event, tree.Seq) {
 	var events []tree.Event
 	seen := q.After
-	for i := j.kept.find(q.After + 1); i < j.kept.len(); i++ {
-		ev := j.kept.at(i)
+	rest := j.kept.from(q.After + 1)
+	for i := range rest {
+		ev := &rest[i]
 		seen = ev.Seq
 		if !q.Since.IsZero() && ev.Time.Before(q.Since) || !covers(q.Paths, ev.Path) {
 			continue
@@ -211,8 +198,8 @@ func (j *Journal) Follow(q Query) *Follower {
 	q.Limit = batch
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.kept.len() > 0 && q.After+1 < j.kept.at(0).Seq {
-		q.After = j.kept.at(0).Seq - 1
+	if oldest := j.kept.oldest(); q.After+1 < oldest {
+		q.After = oldest - 1
 	}
 	return &Follower{journal: j, query: q}
 }
@@ -241,11 +228,9 @@ func (f *Follower) take(missed *int) ([]tree.Event, <-chan struct{}) {
 	j := f.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.kept.len() > 0 {
-		if oldest := j.kept.at(0).Seq; f.query.After+1 < oldest {
-			*missed += int(oldest - 1 - f.query.After)
-			f.query.After = oldest - 1
-		}
+	if oldest := j.kept.oldest(); f.query.After+1 < oldest {
+		*missed += int(oldest - 1 - f.query.After)
+		f.query.After = oldest - 1
 	}
 	events, seen := j.selected(f.query)
 	f.query.After = seen
