@@ -199,7 +199,7 @@ func (d *decoder) app(t *tenantBlock, s section) tree.Spec {
 		workers = append(workers, block)
 		spec.Children = append(spec.Children, d.node(&a, w, block))
 	}
-	d.afters(&spec, workers)
+	d.afters(&spec, s.head().Filename, workers)
 	return spec
 }
 

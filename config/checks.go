@@ -11,7 +11,7 @@ import (
 )
 
 // afters checks who waits for whom in an app, and writes it into the tree: under the names that siblings have there.
-func (d *decoder) afters(app *tree.Spec, workers []*workerBlock) {
+func (d *decoder) afters(app *tree.Spec, file string, workers []*workerBlock) {
 	order := map[string]int{}
 	for i, w := range workers {
 		order[w.Worker] = i
@@ -24,7 +24,7 @@ func (d *decoder) afters(app *tree.Spec, workers []*workerBlock) {
 			switch {
 			case a.text == w.Worker:
 				d.error(a.at, "worker "+quoted(w.Worker)+" comes after itself", "Leave it out of after.")
-			case !known && d.anyDamaged():
+			case !known && d.damaged[file]:
 			case !known:
 				help := "There is no other worker in this app."
 				if len(names) > 1 {
@@ -187,10 +187,29 @@ func (d *decoder) lookAround(w *workerBlock, s section) {
 	if why := d.look(w.Directory, true); why != "" {
 		d.warning(w.at.or(head, "directory"), "the folder "+w.Directory+" "+why, "The worker cannot start until it is there.")
 	}
-	d.lookFor(w, w.Command, w.at.or(head, "command"))
-	d.lookFor(w, w.Ready.Command, w.readyAt.or(head, "command"))
-	if w.Health != nil {
-		d.lookFor(w, w.Health.Command, w.at.or(head, "health.command"))
+	for argv, at := range w.commands(s) {
+		d.lookFor(w, argv, at)
+	}
+}
+
+// commands are all programs of a worker, with where they are written.
+func (w *workerBlock) commands(s section) func(func([]string, place) bool) {
+	head := here(s.head())
+	return func(yield func([]string, place) bool) {
+		if !yield(w.Command, w.at.or(head, "command")) || !yield(w.Ready.Command, w.readyAt.or(head, "command")) {
+			return
+		}
+		if w.Health != nil {
+			yield(w.Health.Command, w.at.or(head, "health.command"))
+		}
+	}
+}
+
+// fromRoot makes the program of a command absolute if it is a relative path and the worker runs elsewhere than in the
+// app's root, from which such a path is taken: a run knows only where it runs.
+func fromRoot(w *workerBlock, argv []string) {
+	if len(argv) > 0 && strings.Contains(argv[0], "/") && !filepath.IsAbs(argv[0]) && w.Directory != w.app.root {
+		argv[0] = filepath.Join(w.app.root, argv[0])
 	}
 }
 

@@ -40,10 +40,25 @@ func (d *decoder) evaluate(expr hclsyntax.Expression, sc scope, at place) (cty.V
 	for _, problem := range diags {
 		d.evaluation(problem, at, expr)
 	}
-	if diags.HasErrors() || !val.IsWhollyKnown() {
+	if diags.HasErrors() || !val.IsWhollyKnown() || !d.finite(val, at, expr) {
 		return cty.NilVal, false
 	}
 	return val, true
+}
+
+// finite refuses numbers that are none: dividing by zero gives infinity.
+func (d *decoder) finite(val cty.Value, at place, expr hclsyntax.Expression) bool {
+	fine := true
+	_ = cty.Walk(val, func(_ cty.Path, v cty.Value) (bool, error) {
+		if v.Type() == cty.Number && !v.IsNull() && v.AsBigFloat().IsInf() {
+			fine = false
+		}
+		return fine, nil
+	})
+	if !fine {
+		d.error(at.part(expr.Range()), "this divides by zero", "Write a number that can be calculated.")
+	}
+	return fine
 }
 
 // literal answers for what needs no evaluation, which is most of any configuration.
@@ -69,7 +84,8 @@ type reading struct {
 	at         place
 	base       string
 	env, local map[string]cty.Value
-	weight     int // bytes of text that the names stand for, each time they are used
+	unread     []hcl.Range // what is refused as a whole: names in it are not looked up
+	weight     int         // bytes of text that the names stand for, each time they are used
 	ok         bool
 }
 
@@ -82,8 +98,10 @@ func (c *reading) read(expr hclsyntax.Expression) {
 	walk(expr, func(node hclsyntax.Node) {
 		switch e := node.(type) {
 		case *hclsyntax.ForExpr:
+			c.unread = append(c.unread, e.Range())
 			c.fail(e.Range(), "\"for\" is not part of this language", "Write the elements out.")
 		case *hclsyntax.SplatExpr:
+			c.unread = append(c.unread, e.Range())
 			c.fail(e.Range(), "\"*\" is not part of this language", "Write the elements out.")
 		case *hclsyntax.FunctionCallExpr:
 			if !slices.Contains(functionNames, e.Name) {
@@ -108,11 +126,16 @@ func guess(given string, words []string) string {
 // name looks up what one dotted name stands for.
 func (c *reading) name(e *hclsyntax.ScopeTraversalExpr) {
 	root, at := e.Traversal.RootName(), e.SrcRange
+	for _, r := range c.unread {
+		if at.Start.Byte >= r.Start.Byte && at.End.Byte <= r.End.Byte {
+			return
+		}
+	}
 	switch root {
 	case "index":
 		switch {
 		case !c.scope.indexed && c.scope.outside != "":
-			c.fail(at, "index means nothing here", "It is the number of a worker's replica, and "+c.scope.outside+" is the same for all replicas.")
+			c.fail(at, "index means nothing here", "It is the number of a worker's replica, and "+c.scope.outside+" is the same for all of them.")
 		case !c.scope.indexed:
 			c.fail(at, "index means nothing here", "It is the number of a worker's replica: use it inside a worker block.")
 		case len(e.Traversal) > 1:
@@ -177,6 +200,10 @@ func (c *reading) variable(name string, at hcl.Range) {
 
 func (c *reading) localName(name string, at hcl.Range) {
 	l := c.d.locals[name]
+	if l == nil && c.d.anyDamaged() {
+		c.ok = false // it may be in what could not be read
+		return
+	}
 	if l == nil {
 		help := "There are no locals; write them in a locals block: locals { " + name + " = … }."
 		if len(c.d.localNames) > 0 {

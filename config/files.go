@@ -60,15 +60,13 @@ func (d *decoder) parseSource(path string, src []byte) *hclsyntax.Body {
 	}
 	tokens, lexical := hclsyntax.LexConfig(src, path, hcl.InitialPos)
 	if !d.parseable(tokens) {
-		for _, problem := range lexical {
-			d.syntax(problem)
-		}
+		d.syntaxErrors(lexical)
 		return nil
 	}
 	file, problems := hclsyntax.ParseConfig(src, path, hcl.InitialPos)
 	d.damaged[path] = false
+	d.syntaxErrors(problems)
 	for _, problem := range problems {
-		d.syntax(problem)
 		d.damaged[path] = d.damaged[path] || problem.Summary != redefined
 	}
 	body, ok := file.Body.(*hclsyntax.Body)

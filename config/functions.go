@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -154,9 +155,9 @@ func readRegular(path string, limit int64) ([]byte, error) {
 
 // causeOf is the last cause of a file error: its path is in the message already.
 func causeOf(err error) error {
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
-		return errno
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err
 	}
 	return err
 }

@@ -124,7 +124,7 @@ func decode[T any](d *decoder, table *schema[T], s section, t *T, sc scope) plac
 		}
 		own := sc
 		if a.whole {
-			own = own.withoutIndex("the " + a.name + " of a worker")
+			own = own.withoutIndex(a.name)
 		}
 		a.set(t, value{d: d, expr: found.Expr, scope: own, name: a.name, at: here(found.NameRange)})
 	}
@@ -133,7 +133,7 @@ func decode[T any](d *decoder, table *schema[T], s section, t *T, sc scope) plac
 		for _, in := range unite(d, b.name, b.many, blocks[b.name]) {
 			own := sc
 			if b.whole {
-				own = own.withoutIndex("the " + b.name + " block of a worker")
+				own = own.withoutIndex(b.name)
 			}
 			if b.decode == nil {
 				d.unsupported(in)
@@ -156,7 +156,7 @@ func (d *decoder) contents(s section, words vocabulary, at places) (map[string]*
 				at[name] = here(a.NameRange)
 				d.error(here(a.NameRange), name+" is a block, not an attribute", "Write "+header(name, words.labels[name])+" { … }, without \"=\".")
 			case !slices.Contains(words.attrs, name):
-				d.unknown(a.NameRange, "attribute", name, words)
+				d.unknown(a.NameRange, "attribute", name, words, at)
 			case first != nil:
 				d.twice(a.NameRange, name, first.NameRange)
 			default:
@@ -170,7 +170,7 @@ func (d *decoder) contents(s section, words vocabulary, at places) (map[string]*
 				at[b.Type] = here(b.TypeRange)
 				d.error(here(b.TypeRange), b.Type+" is an attribute, not a block", "Write "+b.Type+" = …, with \"=\".")
 			case !slices.Contains(words.blocks, b.Type):
-				d.unknown(b.TypeRange, "block", b.Type, words)
+				d.unknown(b.TypeRange, "block", b.Type, words, at)
 			case d.labelled(b, words.labels[b.Type]):
 				if _, written := at[b.Type]; !written {
 					at[b.Type] = here(b.DefRange())
@@ -228,10 +228,13 @@ func (d *decoder) labelled(b *hclsyntax.Block, label string) bool {
 
 // unknown reports a word that means nothing where it stands, with the nearest that does, the blocks where it would
 // belong, and all that may stand here.
-func (d *decoder) unknown(at hcl.Range, what, name string, words vocabulary) {
+func (d *decoder) unknown(where hcl.Range, what, name string, words vocabulary, at places) {
 	var help []string
 	all := append(slices.Clone(words.attrs), words.blocks...)
 	if near := nearest(name, all, allowedSlips(name)); near != "" {
+		if _, written := at[near]; !written {
+			at[near] = here(where) // what was meant is not missing as well
+		}
 		if slices.Contains(words.blocks, near) {
 			help = append(help, "Did you mean the block "+quoted(near)+"?")
 		} else {
@@ -247,11 +250,11 @@ func (d *decoder) unknown(at hcl.Range, what, name string, words vocabulary) {
 	if len(words.blocks) > 0 {
 		help = append(help, "Blocks here: "+strings.Join(words.blocks, ", ")+".")
 	}
-	where := " in " + words.block
+	in := " in " + words.block
 	if words.block == "" {
-		where = " at the top of a file"
+		in = " at the top of a file"
 	}
-	d.error(here(at), "unknown "+what+" "+quoted(name)+where, strings.Join(help, "\n"))
+	d.error(here(where), "unknown "+what+" "+quoted(name)+in, strings.Join(help, "\n"))
 }
 
 func (d *decoder) twice(at hcl.Range, name string, first hcl.Range) {

@@ -11,6 +11,28 @@ import (
 // the rest of the file as it was meant.
 const redefined = "Attribute redefined"
 
+// syntaxErrors reports what the parser found, without the echoes of one mistake: what it says again of the same place, and
+// of every line that a text without an end runs over.
+func (r *report) syntaxErrors(problems hcl.Diagnostics) {
+	said, line := map[int]bool{}, -1
+	for _, problem := range problems {
+		if at := problem.Subject; at != nil {
+			if said[at.Start.Byte] {
+				continue
+			}
+			said[at.Start.Byte] = true
+			if problem.Summary == "Invalid multi-line string" {
+				echo := line == at.Start.Line-1
+				line = at.Start.Line
+				if echo {
+					continue
+				}
+			}
+		}
+		r.syntax(problem)
+	}
+}
+
 // syntax reports what the parser found, in the words of this language.
 func (r *report) syntax(problem *hcl.Diagnostic) {
 	if problem.Subject == nil {
@@ -84,7 +106,7 @@ var rewordings = map[string][2]string{
 	"Missing attribute value":                         {"a value is expected here", "Write NAME = VALUE in a map."},
 	"Missing attribute separator":                     {"a comma or a new line is expected here", "Entries of a map are separated by commas or new lines."},
 	"Missing item separator":                          {"a comma is expected here", "Elements of a list are separated by commas."},
-	"Unterminated template string":                    {"this text is not closed", "A '\"' is missing at its end. A '\"' inside is written \\\"."},
+	"Unterminated template string":                    {"this text is not closed", "A '\"' is missing at its end, or the line that closes a text begun with <<."},
 	"Unterminated string literal":                     {"this text is not closed", "A '\"' is missing at its end. A '\"' inside is written \\\"."},
 	"Invalid multi-line string":                       {"text in quotes ends on its line", "A '\"' is missing at its end, or write \\n for a new line."},
 	"Unclosed template interpolation sequence":        {"this \"${\" is not closed", "A \"}\" is missing."},

@@ -10,6 +10,9 @@ import (
 // parseDuration reads Go's form of a duration, and d for 24 hours: "500ms", "1h30m", "1d12h". It says what is wrong in
 // words that fit behind "is not a duration: ".
 func parseDuration(text string) (time.Duration, string) {
+	if len(text) > 100 {
+		return 0, "it is too long"
+	}
 	rest, negative := text, false
 	if rest != "" && (rest[0] == '-' || rest[0] == '+') {
 		negative = rest[0] == '-'

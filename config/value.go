@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -166,23 +167,28 @@ func (v value) number() (float64, bool) {
 
 // word stores one of the valid words.
 func word[W ~string](v value, into *W, valid ...W) bool {
-	var text string
-	if !v.text(&text) {
+	val, ok := v.get()
+	if !ok {
 		return false
 	}
 	words := make([]string, len(valid))
 	for i, w := range valid {
 		words[i] = string(w)
-		if text == words[i] {
+		if isText(val) && plainText(val) == words[i] {
 			*into = w
 			return true
 		}
 	}
 	help := "Write " + listed(words, "or") + "."
+	if !isText(val) {
+		v.fail(v.name+" must be text, and this is "+kindOf(val), help)
+		return false
+	}
+	text := plainText(val)
 	if near := nearest(text, words, allowedSlips(text)); near != "" {
 		help = "Did you mean " + quoted(near) + "? " + help
 	}
-	v.fail(quoted(text)+" is not "+article(v.name)+" that Coppice knows", help)
+	v.fail(v.name+" cannot be "+quoted(text), help)
 	return false
 }
 
@@ -209,7 +215,7 @@ func (v value) duration(into *time.Duration, zero bool) bool {
 	took, why := parseDuration(text)
 	switch {
 	case why != "":
-		v.fail(quoted(text)+" is not a duration: "+why, durationHelp(text))
+		v.fail(quoted(text)+" is not a duration: "+why, durationHelp(text, why))
 	case took < 0 || took == 0 && !zero:
 		v.fail(v.name+" must be above zero", `Write a duration such as "5s".`)
 	default:
@@ -219,28 +225,34 @@ func (v value) duration(into *time.Duration, zero bool) bool {
 	return false
 }
 
-func durationHelp(text string) string {
+func durationHelp(text, why string) string {
 	const units = "Units are ns, us, ms, s, m, h and d: \"500ms\", \"1h30m\"."
 	number := numberPrefix(text)
-	if number == "" {
+	if number == "" || !strings.Contains(why, "unit") {
 		return units
 	}
-	unit := "s"
-	for _, u := range []string{"ms", "m", "h", "d"} {
-		if strings.HasPrefix(strings.ToLower(strings.TrimSpace(text[len(number):])), u) {
-			unit = u
-			break
+	rest := strings.ToLower(strings.TrimSpace(text[len(number):]))
+	if rest == "" {
+		return "Write a unit: " + quoted(number+"s") + ". " + units
+	}
+	for _, unit := range []string{"ms", "s", "m", "h", "d"} {
+		if strings.HasPrefix(rest, unit) {
+			return "Did you mean " + quoted(number+unit) + "? " + units
 		}
 	}
-	return "Write a unit: " + quoted(number+unit) + ". " + units
+	return units
 }
 
+// suggestUnit shows how a bare number might have been meant.
 func suggestUnit(number cty.Value, unit string) string {
 	n, _ := number.AsBigFloat().Float64()
 	if n <= 0 || n > 1e9 {
 		n = 5
 	}
-	return quoted(fmt.Sprintf("%g%s", n, unit))
+	if unit == "MiB" && n > 4096 {
+		unit = "B"
+	}
+	return quoted(strconv.FormatFloat(n, 'f', -1, 64) + unit)
 }
 
 // size stores a number of bytes, at least low.

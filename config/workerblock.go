@@ -216,6 +216,9 @@ func (d *decoder) worker(app *appBlock, s section, index int) *workerBlock {
 	}
 	w.Env = d.environment(w)
 	d.lookAround(w, s)
+	for argv := range w.commands(s) {
+		fromRoot(w, argv)
+	}
 	return w
 }
 
