@@ -71,7 +71,7 @@ func (j *judge) event(ev *Event) string {
 		}
 		return ""
 	}
-	if a == nil || !a.pending || ev.Incarnation != a.inc {
+	if a == nil || !a.pending || (ev.Incarnation != 0 && ev.Incarnation != a.inc) {
 		return ""
 	}
 	switch ev.Kind {

@@ -168,23 +168,25 @@ func tail(path string, n int) string {
 	return path
 }
 
-// distance counts the letters to add, drop or change between a and b (Levenshtein).
+// distance counts the letters to add, drop, change or swap with the next between a and b.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
+	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
+		next[0] = i + 1
 		for j := range len(b) {
-			step := diagonal
+			step := row[j]
 			if a[i] != b[j] {
 				step++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(step, row[j]+1, row[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				step = min(step, before[j-1]+1)
+			}
+			next[j+1] = min(step, next[j]+1, row[j+1]+1)
 		}
+		before, row, next = row, next, before
 	}
 	return row[len(b)]
 }
