@@ -129,16 +129,17 @@ func (j *Journal) Event(seq tree.Seq) (tree.Event, bool) {
 	return tree.Event{}, false
 }
 
-// Why is the chain of causes that led to the present state of a node, newest first. The note is not empty where the chain
-// breaks off; see tree.Why.
-func (j *Journal) Why(path string) (chain []tree.Event, note string) {
+// Why is the chain of causes that led to the present state of a node, newest first. complete tells that it goes back to
+// what happened by itself; else it breaks off where an event is no longer kept. See tree.Why.
+func (j *Journal) Why(path string) (chain []tree.Event, complete bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	node, ok := j.board.Node(path)
 	if !ok {
-		return nil, "no such path"
+		return nil, false
 	}
-	return tree.Why(j.kept.all(), node)
+	chain, note := tree.Why(j.kept.all(), node)
+	return chain, note == ""
 }
 
 // Query selects events.
