@@ -35,12 +35,14 @@ type Command struct {
 // Group is the cgroup of one incarnation, made before the start and removed after the process is gone by the one who
 // made it.
 type Group interface {
-	// FD is a descriptor of the cgroup v2 directory that the process shall be born in. It is below 0 when being born there
-	// is not possible or not enough (cgroup v1): then Enter is called before the program is executed.
+	// FD is a descriptor of the cgroup v2 directory that the process shall be born in, or -1.
 	FD() int
+	// JoinPaths tells, by being more than empty, that being born there is not enough: Enter must be called before the
+	// program is executed, which costs a start through the shim. So it is with the hierarchies of cgroup v1.
+	JoinPaths() []string
 	// Enter moves a process into every hierarchy of the group.
 	Enter(pid int) error
-	// Procs lists the pids of the living in it.
+	// Procs lists the pids of those in it, the dead perhaps among them.
 	Procs() ([]int, error)
 	// Kill sends KILL to all in it.
 	Kill() error

@@ -23,4 +23,6 @@
 // escapes without a cgroup is only a process that did all of this: left the session, lost its parents, and was executed
 // with a cleared environment, before anybody looked. An orphan is never signalled by number alone: it is held by a
 // pidfd, and looked at again through it.
+//
+// Linux 5.4 or later is needed (waiting on pidfds), with /proc/PID/task/TID/children, as every distribution builds it.
 package process

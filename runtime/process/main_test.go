@@ -22,5 +22,9 @@ func TestMain(m *testing.M) {
 		role()
 		os.Exit(0)
 	}
+	if err := CleanSelf(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	goleak.VerifyTestMain(m)
 }

@@ -118,8 +118,9 @@ func (p *Process) watch() {
 			p.finish(nil)
 			return
 		}
-		p.persist(members)
-		p.awaitOne(members)
+		if p.persist(members); !p.isOver() {
+			p.awaitOne(members)
+		}
 	}
 }
 

@@ -1,7 +1,7 @@
 package process
 
 import (
-	"encoding/json"
+	"encoding/gob"
 	"fmt"
 	"math"
 	"os"
@@ -26,10 +26,11 @@ const shimVariable = "_COPPICE_SHIM"
 const shimPlan = "coppice-plan"
 
 // shimReady is the first byte on the status pipe: nothing but the exec itself is left to do. A failure follows it, or
-// comes in its place, as JSON.
+// comes in its place.
 const shimReady = '!'
 
-// plan is what the shim has to become. It travels in a memory file, since anybody may read a program's arguments.
+// plan is what the shim has to become. It travels in a memory file, since anybody may read a program's arguments,
+// and as gob, since names and values may be any bytes.
 type plan struct {
 	Programs, Argv, Env []string
 	Dir                 string
@@ -37,7 +38,7 @@ type plan struct {
 	UID, GID            uint32
 	Groups              []uint32
 	User                string
-	Limits              tree.Limits
+	Limits              []rlimit
 	OwnPID              bool // add LISTEN_PID
 	Gate                bool // wait until the gate is closed by the one who forked
 }
@@ -76,11 +77,11 @@ func becomeWorker(fd int) {
 	unix.CloseRange(uint(fd), math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	status := os.NewFile(uintptr(fd+1), "status")
 	fail := func(f shimFailure) {
-		json.NewEncoder(status).Encode(f)
+		gob.NewEncoder(status).Encode(f)
 		os.Exit(1)
 	}
 	var p plan
-	if err := json.NewDecoder(os.NewFile(uintptr(fd), "plan")).Decode(&p); err != nil {
+	if err := gob.NewDecoder(os.NewFile(uintptr(fd), "plan")).Decode(&p); err != nil {
 		fail(shimFailure{Step: "shim", Text: err.Error()})
 	}
 	if p.Gate {
@@ -89,8 +90,10 @@ func becomeWorker(fd int) {
 			os.Exit(1) // the daemon has ended, or could not bring us into the cgroup
 		}
 	}
-	if f := setLimits(&p.Limits); f != nil {
-		fail(*f)
+	for _, limit := range p.Limits {
+		if f := limit.set(); f != nil {
+			fail(*f)
+		}
 	}
 	if p.Change {
 		if err := dropPrivileges(p.UID, p.GID, p.Groups); err != nil {
@@ -124,52 +127,52 @@ func (p *plan) execute() shimFailure {
 	return *first
 }
 
-// setLimits sets the rlimits, soft and hard.
-func setLimits(l *tree.Limits) *shimFailure {
-	set := func(name string, resource int, value *int64) *shimFailure {
-		if value == nil {
-			return nil
+// rlimit is one limit, soft and hard.
+type rlimit struct {
+	Name     string
+	Resource int
+	Value    uint64
+}
+
+// rlimits lists the ones that a command asks for.
+func rlimits(l *tree.Limits) []rlimit {
+	var list []rlimit
+	add := func(name string, resource int, value *int64) {
+		switch {
+		case value == nil:
+		case *value == tree.Unlimited:
+			list = append(list, rlimit{name, resource, unix.RLIM_INFINITY})
+		default:
+			list = append(list, rlimit{name, resource, uint64(*value)})
 		}
-		want := uint64(*value)
-		if *value == tree.Unlimited {
-			want = unix.RLIM_INFINITY
-		}
-		var now syscall.Rlimit
-		err := syscall.Getrlimit(resource, &now)
-		if err == nil {
-			// By syscall, not x/sys: it makes the runtime forget the soft limit that it would put back.
-			err = syscall.Setrlimit(resource, &syscall.Rlimit{Cur: want, Max: want})
-		}
-		if err == nil {
-			return nil
-		}
-		hint := ""
-		if want > now.Max {
-			hint = fmt.Sprintf("the hard limit is %s, and raising it to %s needs CAP_SYS_RESOURCE", limitText(now.Max), limitText(want))
-			if resource == unix.RLIMIT_NOFILE {
-				hint += " and a large enough fs.nr_open"
-			}
-		}
-		return &shimFailure{Step: "limit", Subject: name, Errno: toErrno(err), Hint: hint}
 	}
-	var files *int64
+	add("core", unix.RLIMIT_CORE, l.Core)
+	add("file_size", unix.RLIMIT_FSIZE, l.FileSize)
 	if l.OpenFiles != 0 {
-		files = &l.OpenFiles
+		add("open_files", unix.RLIMIT_NOFILE, &l.OpenFiles)
 	}
-	for _, one := range []struct {
-		name     string
-		resource int
-		value    *int64
-	}{
-		{"core", unix.RLIMIT_CORE, l.Core},
-		{"file_size", unix.RLIMIT_FSIZE, l.FileSize},
-		{"open_files", unix.RLIMIT_NOFILE, files},
-	} {
-		if f := set(one.name, one.resource, one.value); f != nil {
-			return f
-		}
+	return list
+}
+
+// set sets the limit for this process.
+func (l *rlimit) set() *shimFailure {
+	var now syscall.Rlimit
+	err := syscall.Getrlimit(l.Resource, &now)
+	if err == nil {
+		// By syscall, not x/sys: it makes the runtime forget the soft limit of open files that it would put back.
+		err = syscall.Setrlimit(l.Resource, &syscall.Rlimit{Cur: l.Value, Max: l.Value})
 	}
-	return nil
+	if err == nil {
+		return nil
+	}
+	f := &shimFailure{Step: "limit", Subject: l.Name, Errno: toErrno(err)}
+	if l.Value > now.Max {
+		f.Hint = fmt.Sprintf("the hard limit is %s, and raising it to %s needs CAP_SYS_RESOURCE", limitText(now.Max), limitText(l.Value))
+	}
+	if l.Resource == unix.RLIMIT_NOFILE {
+		f.Hint = strings.TrimPrefix(f.Hint+"; fs.nr_open is another bound", "; ")
+	}
+	return f
 }
 
 func limitText(v uint64) string {

@@ -77,7 +77,7 @@ func (t *Table) launch(cmd *Command, program string) (*Process, error) {
 		Dir: cmd.dir(), Env: cmd.Env, Files: files,
 		Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd, Credential: cmd.credential()},
 	}
-	if cmd.Group != nil {
+	if cmd.Group != nil && cmd.Group.FD() >= 0 {
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, cmd.Group.FD()
 	}
 	p, err := t.fork(cmd, program, cmd.Argv, attr)
@@ -85,7 +85,7 @@ func (t *Table) launch(cmd *Command, program string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cmd.Group != nil && killedAtBirth(p.pid) {
+	if attr.Sys.UseCgroupFD && killedAtBirth(p.pid) {
 		p.discard()
 		return nil, errBirthKill
 	}

@@ -2,7 +2,7 @@ package process
 
 import (
 	"bytes"
-	"encoding/json"
+	"encoding/gob"
 	"errors"
 	"io"
 	"os"
@@ -16,7 +16,7 @@ import (
 
 // needsShim tells whether the command needs what the plain path cannot do.
 func (c *Command) needsShim() bool {
-	return c.Limits.Rlimits() || len(c.Listeners) > 0 || (c.Group != nil && c.Group.FD() < 0)
+	return c.Limits.Rlimits() || len(c.Listeners) > 0 || (c.Group != nil && len(c.Group.JoinPaths()) > 0)
 }
 
 // tryShim starts the command through this program's own shim, and waits until it has become the worker.
@@ -59,7 +59,7 @@ type shimStart struct {
 }
 
 func newShimStart(cmd *Command, programs []string) (*shimStart, error) {
-	p := plan{Programs: programs, Argv: cmd.Argv, Env: cmd.Env, Dir: cmd.dir(), Limits: cmd.Limits,
+	p := plan{Programs: programs, Argv: cmd.Argv, Env: cmd.Env, Dir: cmd.dir(), Limits: rlimits(&cmd.Limits),
 		OwnPID: len(cmd.Listeners) > 0, Gate: cmd.Group != nil}
 	if p.OwnPID {
 		p.Env = append(p.Env[:len(p.Env):len(p.Env)], "LISTEN_FDS="+strconv.Itoa(len(cmd.Listeners)),
@@ -73,7 +73,7 @@ func newShimStart(cmd *Command, programs []string) (*shimStart, error) {
 		return nil, err
 	}
 	s := &shimStart{plan: os.NewFile(uintptr(fd), shimPlan)}
-	if err = json.NewEncoder(s.plan).Encode(&p); err == nil {
+	if err = gob.NewEncoder(s.plan).Encode(&p); err == nil {
 		_, err = s.plan.Seek(0, io.SeekStart)
 	}
 	if err == nil {
@@ -130,7 +130,7 @@ func (s *shimStart) wait(cmd *Command) *StartError {
 		return &StartError{Step: "shim", Err: errors.New("it ended without a word")}
 	}
 	var f shimFailure
-	if err := json.Unmarshal(report, &f); err != nil {
+	if err := gob.NewDecoder(bytes.NewReader(report)).Decode(&f); err != nil {
 		return &StartError{Step: "shim", Err: err}
 	}
 	if f.Step == "exec" || f.Step == "working directory" {
