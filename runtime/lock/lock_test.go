@@ -175,7 +175,7 @@ func TestOneHolderWhileOthersComeAndGo(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			for range 1000 {
+			for range 300 {
 				l, err := Acquire(dir)
 				var held *Held
 				if errors.As(err, &held) {

@@ -41,7 +41,9 @@ func play(role string, state []string) {
 	}
 	switch role {
 	case "send": // waits until it was heard
-		fmt.Println(Send(context.Background(), state...))
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		fmt.Println(Send(ctx, state...))
 	case "drop": // and is gone
 		c, err := net.Dial("unixgram", os.Getenv("NOTIFY_SOCKET"))
 		if err == nil {

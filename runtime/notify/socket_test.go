@@ -166,7 +166,13 @@ func TestNothingElseIsGivenAway(t *testing.T) {
 	if err := errors.Join(os.Link(precious, hard), os.Symlink(precious, soft)); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{hard, soft} {
+	control := filepath.Join(dir, "control")
+	defer outer(t, control).Close()
+	linked := filepath.Join(dir, "linked")
+	if err := os.Link(control, linked); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{hard, soft, linked} {
 		wantError(t, give(path, nobody, nobody), "another file in its place")
 	}
 	info, err := os.Stat(precious)
