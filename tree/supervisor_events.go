@@ -40,8 +40,9 @@ func (s *Supervisor) unready(c *child) {
 func (s *Supervisor) ignored(c *child) {
 	c.boot = false
 	s.place(c, down, idleIgnored)
+	kept := c.running.asked && !c.running.fresh // RestartChild keeps even a temporary child's spec
 	s.started(c, "undefined")
-	if c.temporary() || s.simple() {
+	if s.simple() || c.temporary() && !kept {
 		s.drop(c, "nothing to run")
 		return
 	}
