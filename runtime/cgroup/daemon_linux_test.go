@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -48,6 +49,24 @@ func daemon(out io.Writer) error {
 	return l.Remove()
 }
 
+// container plays the first process of a container: it has a cgroup namespace of its own, mounts what it sees at dir, and
+// starts a daemon beside itself in the same group.
+func container(dir string, out io.Writer) error {
+	runtime.LockOSThread() // and never unlocked: the thread is no longer like the others
+	err := errors.Join(
+		unix.Unshare(unix.CLONE_NEWCGROUP|unix.CLONE_NEWNS),
+		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+		unix.Mount("cgroup2", dir, "cgroup2", 0, ""))
+	if err != nil {
+		return err
+	}
+	c := exec.Command("/proc/self/exe")
+	c.Env = []string{asWorker + "=1"}
+	c.Stdin = strings.NewReader("daemon\n")
+	c.Stdout, c.Stderr = out, out
+	return c.Run()
+}
+
 // group makes a group of v2 beside the tests' own for a daemon to start in.
 func group(t *testing.T, r *Root) (dir string, fd int) {
 	t.Helper()
@@ -68,11 +87,11 @@ func group(t *testing.T, r *Root) (dir string, fd int) {
 }
 
 // run starts a daemon in the group and returns what it told, by its first words.
-func run(t *testing.T, fd int) map[string]string {
+func run(t *testing.T, fd int, order string) map[string]string {
 	t.Helper()
 	c := exec.Command("/proc/self/exe")
 	c.Env = []string{asWorker + "=1"}
-	c.Stdin = strings.NewReader("daemon\n")
+	c.Stdin = strings.NewReader(order + "\n")
 	c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: fd}
 	b, err := c.CombinedOutput()
 	if err != nil {
@@ -90,7 +109,7 @@ func TestADaemonAloneInItsGroupMovesIntoALeaf(t *testing.T) {
 	r := root(t)
 	able(t, r.Can().Members)
 	dir, fd := group(t, r)
-	told := run(t, fd)
+	told := run(t, fd, "daemon")
 	if !strings.HasSuffix(told["self"], "/service/test-daemon.coppice/daemon.leaf") {
 		t.Errorf("the daemon is in %s", told["self"])
 	}
@@ -119,7 +138,7 @@ func TestADaemonAloneInItsGroupMovesIntoALeaf(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closeDir(fd)
-	told = run(t, fd)
+	told = run(t, fd, "daemon")
 	if !strings.HasSuffix(told["self"], "/service/main") || told["worker"] != "exit status 7" ||
 		told["members"] != "cgroup v2 at "+dir+"<nil>" {
 		t.Errorf("got %v", told)
@@ -129,6 +148,24 @@ func TestADaemonAloneInItsGroupMovesIntoALeaf(t *testing.T) {
 	}
 	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%s is still there: %v", left, err)
+	}
+}
+
+func TestADaemonInAContainerTakesTheOthersAlong(t *testing.T) {
+	r := root(t)
+	able(t, r.Can().Members)
+	_, fd := group(t, r)
+	mount := t.TempDir()
+	told := run(t, fd, "container "+mount)
+	if why := told["error"]; strings.Contains(why, "not permitted") {
+		t.Skip("no namespaces here: ", why)
+	}
+	if told["self"] != "0::/test-daemon.coppice/daemon.leaf" || told["worker"] != "exit status 7" ||
+		told["members"] != "cgroup v2 at "+mount+"<nil>" {
+		t.Errorf("got %v", told)
+	}
+	if r.v2 == r.by[memory] && told["memory"] != told["members"] {
+		t.Errorf("the container's init is in the way: %s", told["memory"])
 	}
 }
 
@@ -147,7 +184,7 @@ func TestADaemonThatSharesItsGroupSaysWhoIsInTheWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { in.Close(); _ = neighbour.Wait() })
-	told := run(t, fd)
+	told := run(t, fd, "daemon")
 	if told["worker"] != "exit status 7" {
 		t.Errorf("membership works all the same; got %v", told)
 	}

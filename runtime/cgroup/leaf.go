@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
+	"time"
 )
 
 // Leaf is the group of one incarnation. Its methods may be called by any goroutine; none keeps a lock while it waits for
@@ -163,8 +166,8 @@ func (l *Leaf) Kill() error {
 }
 
 // Remove removes the leaf's groups and those that the worker made below it. Where a process still is in one it fails with
-// unix.EBUSY and the caller may come back; the kernel takes a moment after the last process ended. A leaf that is removed
-// stays so: removing it again is no error.
+// EBUSY and the caller may come back ([Leaf.RemoveWhenEmpty]); the kernel takes a moment after the last process ended.
+// A leaf that is removed stays so: removing it again is no error.
 func (l *Leaf) Remove() error {
 	var all error
 	for _, dir := range append([]string{l.v2}, l.v1...) {
@@ -188,6 +191,22 @@ func (l *Leaf) Remove() error {
 		closeDir(fd)
 	}
 	return nil
+}
+
+// RemoveWhenEmpty is Remove for a leaf whose processes are ending: it tries until it succeeds, fails with something else
+// than EBUSY, or ctx ends, and then returns the last error. It blocks for so long.
+func (l *Leaf) RemoveWhenEmpty(ctx context.Context) error {
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		err := l.Remove()
+		if !errors.Is(err, syscall.EBUSY) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(wait):
+		}
+	}
 }
 
 // tidy removes the empty branches and the folder of a daemon that is dead, from below. A daemon that lives holds its

@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 // asWorker in the environment makes the test binary play a worker: it does what the lines on its standard input say.
@@ -39,14 +41,20 @@ func work(in io.Reader, out io.Writer) {
 			if err := daemon(out); err != nil {
 				fmt.Fprintln(out, "error", err)
 			}
+		case "container":
+			if err := container(rest, out); err != nil {
+				fmt.Fprintln(out, "error", err)
+			}
 		case "hello":
 			fmt.Fprintln(out, "hello")
 		case "eat": // megabytes of memory, every page touched
 			n, _ := strconv.Atoi(rest)
 			for range n {
-				b := make([]byte, 1<<20)
-				for i := 0; i < len(b); i += 4096 {
-					b[i] = 1
+				// Not of Go's heap, which the race detector would count several times.
+				b, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_POPULATE)
+				if err != nil {
+					fmt.Fprintln(out, "cannot", err)
+					return
 				}
 				kept = append(kept, b)
 			}
@@ -170,19 +178,18 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("still not so after 20 s: %s", what)
 		}
-		wait, cancel := time.NewTimer(time.Millisecond), make(chan struct{})
-		select {
-		case <-wait.C:
-		case <-cancel:
-		}
+		<-time.After(time.Millisecond)
 	}
 }
 
 // remove removes a leaf whose processes are ending.
 func remove(t *testing.T, l *Leaf) {
 	t.Helper()
-	var err error
-	eventually(t, "the leaf is removed", func() bool { err = l.Remove(); return err == nil })
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := l.RemoveWhenEmpty(ctx); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // root opens a Root under a name of the test's own.
