@@ -16,7 +16,7 @@ var errCancelled = errors.New("cannot start: cancelled")
 type handle struct {
 	house   *house
 	ref     tree.Ref
-	post    func(any)   // to the worker's mailbox
+	shell   *shell      // the worker's
 	stop    func()      // cancels a launch that runs
 	dequeue func() bool // takes back one that waits
 
@@ -38,10 +38,10 @@ func (h *handle) launch(ctx context.Context, spec *tree.Spec) {
 				result.err, result.stack = panicError(cause)
 			}
 		}()
-		if result.err = ctx.Err(); result.err == nil {
-			inst, result.err = h.house.launcher.Launch(ctx, h.ref, spec, h.tell)
-		} else {
+		if ctx.Err() != nil || h.shell.halting.Load() {
 			result.err = errCancelled
+		} else {
+			inst, result.err = h.house.launcher.Launch(ctx, h.ref, spec, h.tell)
 		}
 		finished = true
 		return inst
@@ -54,7 +54,7 @@ func (h *handle) launch(ctx context.Context, spec *tree.Spec) {
 	lost := h.lost
 	h.mu.Unlock()
 	if !lost {
-		h.post(result)
+		h.shell.PostUserMessage(result)
 		return
 	}
 	if inst != nil {
@@ -76,7 +76,7 @@ func (h *handle) tell(fact tree.Fact) {
 	h.mu.Unlock()
 	switch {
 	case !lost:
-		h.post(fact)
+		h.shell.PostUserMessage(fact)
 	case gone:
 		h.close()
 	}

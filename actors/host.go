@@ -178,6 +178,7 @@ func (h *Host) halt(call stopCall) {
 // after a Stop without. cause is the number of the daemon_stopping event. Stop returns at once, Run when it is done.
 func (h *Host) Stop(kill bool, cause tree.Seq) {
 	h.leaving.Store(true)
+	h.house.spawns.close() // a process that is spawned from here on would only be killed again
 	select {
 	case h.stops <- stopCall{kill: kill, cause: cause}:
 	default: // sixteen of them wait already

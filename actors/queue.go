@@ -106,6 +106,7 @@ type spawner struct {
 	queue *queue
 	slots int
 	busy  int
+	shut  bool // nothing begins any more
 	done  sync.WaitGroup
 }
 
@@ -120,7 +121,7 @@ func (s *spawner) submit(tenant string, run func()) (cancel func() bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue.push(t)
-	if s.busy < s.slots {
+	if s.busy < s.slots && !s.shut {
 		s.busy++
 		s.done.Go(s.work)
 	}
@@ -135,7 +136,7 @@ func (s *spawner) work() {
 	for {
 		s.mu.Lock()
 		var t *ticket
-		if s.busy <= s.slots {
+		if s.busy <= s.slots && !s.shut {
 			t = s.queue.pop()
 		}
 		if t == nil {
@@ -169,10 +170,17 @@ func (s *spawner) lend() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.slots++
-	if s.queue.size > 0 && s.busy < s.slots {
+	if s.queue.size > 0 && s.busy < s.slots && !s.shut {
 		s.busy++
 		s.done.Go(s.work)
 	}
+}
+
+// close lets no further spawn begin. What waits stays until it is cancelled.
+func (s *spawner) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shut = true
 }
 
 // waiting is how many spawns wait for a slot.

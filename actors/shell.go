@@ -35,6 +35,7 @@ type shell struct {
 	onStart func()        // runs in the mailbox before the first message
 	onStop  func()        // runs in the mailbox after the last
 	open    atomic.Bool   // the next Stop is our own and may pass
+	halting atomic.Bool   // a Halt is in the mailbox
 
 	name string          // under which the parent knows it
 	inc  int             // its incarnation
@@ -50,6 +51,12 @@ func (s *shell) newMailbox() actor.Mailbox {
 // RegisterHandlers puts a catcher between the mailbox and the actor's context.
 func (s *shell) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor.Dispatcher) {
 	s.Mailbox.RegisterHandlers(&catcher{MessageInvoker: invoker, shell: s}, dispatcher)
+}
+
+// halt posts a Halt. The flag is for what is about to happen outside the mailbox.
+func (s *shell) halt(m tree.Halt) {
+	s.halting.Store(true)
+	s.PostUserMessage(m)
 }
 
 // PostSystemMessage lets pass what does not end or suspend the actor.

@@ -31,7 +31,7 @@ type supervisor struct {
 	top    bool      // the root above host and parts, which is no node of the tree
 }
 
-// kid is one incarnation of a child that has not gone down.
+// kid is one incarnation of a child that has not gone down. Messages go to its shell, which is its mailbox.
 type kid struct {
 	shell *shell
 	inc   int
@@ -135,11 +135,8 @@ func (s *supervisor) adopt(o tree.Start, path string, boot tree.Seq) {
 		return
 	}
 	s.kids[name] = k
-	k.send(tree.Boot{Seq: boot})
+	k.shell.PostUserMessage(tree.Boot{Seq: boot})
 }
-
-// send posts to the child's mailbox. It goes past the PID: the shell is the mailbox.
-func (k *kid) send(f tree.Fact) { k.shell.PostUserMessage(f) }
 
 // end tells the parent and stops the actor. Nothing of the supervisor runs any more.
 func (s *supervisor) end(reason tree.Reason, seq tree.Seq) {
@@ -236,7 +233,7 @@ func (c *collapse) hurry() {
 func (c *collapse) ask(k *kid, kill bool) {
 	seq := c.s.house.journal.Append(tree.Event{Path: k.path, Incarnation: k.inc, Kind: tree.EventStopping,
 		Reason: c.reason.Text, Cause: c.seq})
-	k.send(tree.Halt{Reason: tree.Reason{Class: tree.Shutdown, Text: c.reason.Text}, Kill: kill, Seq: seq})
+	k.shell.halt(tree.Halt{Reason: tree.Reason{Class: tree.Shutdown, Text: c.reason.Text}, Kill: kill, Seq: seq})
 }
 
 // last is the name of the child that comes last in the specification; one that is not in it comes after all others.

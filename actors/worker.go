@@ -162,7 +162,7 @@ func (w *worker) quit(reason tree.Reason, seq tree.Seq) {
 // spawn queues the launch of the process.
 func (w *worker) spawn() {
 	w.launching = true
-	w.handle = &handle{house: w.house, ref: w.ref, post: w.shell.PostUserMessage}
+	w.handle = &handle{house: w.house, ref: w.ref, shell: w.shell}
 	ctx, stop := context.WithCancel(context.Background())
 	w.handle.stop = stop
 	w.handle.dequeue = w.house.spawns.submit(tenantOf(w.ref.Path), func() { w.handle.launch(ctx, w.spec) })
