@@ -58,6 +58,28 @@ func (c *Capture) Drain(ctx context.Context) {
 	c.source.notice()
 }
 
+// Hold returns descriptors, open across an exec, that keep what is in the pipes while a daemon re-executes itself. The new
+// one closes them after Adopt; until then the end of the output cannot be seen. Start no process in between.
+func (c *Capture) Hold() ([]int, error) {
+	var fds []int
+	for _, p := range []*pipe{c.out, c.err} {
+		p.mu.Lock()
+		if p.fd >= 0 {
+			fd, err := holdPipe(p.fd)
+			if err != nil {
+				p.mu.Unlock()
+				for _, fd := range fds {
+					closePipe(fd)
+				}
+				return nil, fmt.Errorf("%s: cannot hold the output: %w", c.source.path, err)
+			}
+			fds = append(fds, fd)
+		}
+		p.mu.Unlock()
+	}
+	return fds, nil
+}
+
 // Dropped is how many lines of this incarnation went over the rate.
 func (c *Capture) Dropped() int64 { return c.dropped.Load() }
 

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sort"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,6 +39,7 @@ type Hub struct {
 	sources   map[string]*source
 	captures  map[*Capture]struct{}
 	followers map[*Follower]struct{}
+	forgotten []*source // their files may not be written out yet
 	closed    bool
 }
 
@@ -93,27 +95,28 @@ func (h *Hub) Open(path string, incarnation int, logs tree.Logs, match func(line
 	return h.capture(path, incarnation, logs, match, makePipe)
 }
 
-// Adopt reads on the pipes of an incarnation that a former daemon with the same Config.Pipes has started.
+// Adopt reads on the pipes of an incarnation that a former daemon with the same Config.Pipes has started. What was written
+// while no daemon was there is read too, as long as somebody still holds the pipe: the worker, or what Hold returned.
 func (h *Hub) Adopt(path string, incarnation int, logs tree.Logs, match func(line []byte)) (*Capture, error) {
-	return h.capture(path, incarnation, logs, match, adoptPipe)
+	c, err := h.capture(path, incarnation, logs, match, adoptPipe)
+	if err == nil { // a pipe whose writers left before it was opened makes no event
+		c.out.event(false)
+		c.err.event(false)
+	}
+	return c, err
 }
 
 type pipeMaker func(folder, name string) (ends, error)
 
 func (h *Hub) capture(path string, incarnation int, logs tree.Logs, match func([]byte), maker pipeMaker) (*Capture, error) {
-	c, err := h.prepare(path, incarnation, logs, maker)
+	c, err := h.prepare(path, incarnation, logs, match, maker)
 	if err != nil {
 		return nil, fmt.Errorf("%s: cannot capture output: %w", path, err)
 	}
-	if match != nil {
-		c.match.Store(&match)
-	}
-	c.out.event(false) // what is in an adopted pipe makes no event
-	c.err.event(false)
 	return c, nil
 }
 
-func (h *Hub) prepare(path string, incarnation int, logs tree.Logs, maker pipeMaker) (*Capture, error) {
+func (h *Hub) prepare(path string, incarnation int, logs tree.Logs, match func([]byte), maker pipeMaker) (*Capture, error) {
 	if _, _, err := fileName(path); err != nil {
 		return nil, err
 	}
@@ -122,6 +125,9 @@ func (h *Hub) prepare(path string, incarnation int, logs tree.Logs, maker pipeMa
 		return nil, err
 	}
 	c := &Capture{hub: h, source: src, incarnation: incarnation}
+	if match != nil {
+		c.match.Store(&match)
+	}
 	for _, stream := range []string{Out, Err} {
 		p, err := poll.pipe(c, stream, h.cfg.Pipes, maker)
 		if err != nil {
@@ -187,13 +193,17 @@ func (h *Hub) matching(q Query) []*source {
 	return list
 }
 
-// Forget drops the ring and the counters of a worker that is no longer in the tree. Files stay.
+// Forget drops the ring and the counters of a worker that is no longer in the tree, once all its captures are closed; before,
+// it does nothing. Files stay.
 func (h *Hub) Forget(path string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s := h.sources[path]; s != nil && s.unused() {
-		delete(h.sources, path)
+	s := h.sources[path]
+	if s == nil || !s.unused() {
+		return
 	}
+	delete(h.sources, path)
+	h.forgotten = slices.DeleteFunc(append(h.forgotten, s), (*source).written)
 }
 
 // Count is what became of one worker's output since the daemon started.
@@ -222,7 +232,7 @@ func (h *Hub) Stats() Stats {
 	for _, s := range sources {
 		st.Workers = append(st.Workers, s.count())
 	}
-	sort.Slice(st.Workers, func(i, j int) bool { return st.Workers[i].Path < st.Workers[j].Path })
+	slices.SortFunc(st.Workers, func(a, b Count) int { return strings.Compare(a.Path, b.Path) })
 	if h.stdout != nil {
 		st.StdoutLost = h.stdout.losses()
 	}
@@ -236,7 +246,7 @@ func (h *Hub) Close(ctx context.Context) error {
 	h.closed = true
 	poll := h.poll
 	h.poll = nil
-	captures, followers, sources := h.captures, h.followers, h.matching(Query{})
+	captures, followers, sources := h.captures, h.followers, append(h.matching(Query{}), h.forgotten...)
 	h.captures, h.followers = map[*Capture]struct{}{}, map[*Follower]struct{}{}
 	h.mu.Unlock()
 	if poll != nil {

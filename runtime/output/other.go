@@ -31,6 +31,7 @@ func adoptPipe(string, string) (ends, error) { return ends{}, errors.ErrUnsuppor
 func readPipe(int, []byte) (int, bool)       { return 0, true }
 func waiting(int) int                        { return 0 }
 func widen(int)                              {}
+func holdPipe(int) (int, error)              { return 0, errors.ErrUnsupported }
 func closePipe(int)                          {}
 
 func (f *logFile) open() error {

@@ -107,6 +107,9 @@ func waiting(fd int) int {
 	return n
 }
 
+// holdPipe returns a copy that an exec does not close.
+func holdPipe(fd int) (int, error) { return unix.Dup(fd) }
+
 func closePipe(fd int) { unix.Close(fd) }
 
 // wideSize is what a pipe may hold whose worker was once faster than its reader: fewer turns between the two.

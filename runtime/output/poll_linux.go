@@ -93,7 +93,9 @@ func (l *poller) pipe(c *Capture, stream, folder string, maker pipeMaker) (*pipe
 	p.id = l.last
 	l.pipes[p.id] = p
 	l.mu.Unlock()
+	p.mu.Lock() // an event may start a reader before this is through
 	err = l.control(unix.EPOLL_CTL_ADD, p)
+	p.mu.Unlock()
 	if err != nil {
 		p.close(true)
 		return nil, fmt.Errorf("epoll: %w", err)
@@ -101,7 +103,7 @@ func (l *poller) pipe(c *Capture, stream, folder string, maker pipeMaker) (*pipe
 	return p, nil
 }
 
-// control changes the epoll. It goes through the file, so that a descriptor that was closed meanwhile is never touched.
+// control changes the epoll. The caller holds the pipe's mu. It goes through the file, so that a descriptor that was closed meanwhile is never touched.
 func (l *poller) control(op int, p *pipe) error {
 	conn, err := l.file.SyscallConn()
 	if err != nil {

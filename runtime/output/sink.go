@@ -186,6 +186,12 @@ func (s *sink) flush(stop <-chan struct{}) bool {
 	return true
 }
 
+func (s *sink) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.writing
+}
+
 // losses is how many lines were never taken.
 func (s *sink) losses() int64 {
 	s.mu.Lock()

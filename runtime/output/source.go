@@ -300,6 +300,14 @@ func (s *source) unused() bool {
 	return s.users == 0
 }
 
+// written tells whether nothing waits for the log file.
+func (s *source) written() bool {
+	s.mu.Lock()
+	sink := s.fileSink
+	s.mu.Unlock()
+	return sink == nil || sink.idle()
+}
+
 func (s *source) count() Count {
 	s.mu.Lock()
 	n := s.n
