@@ -22,7 +22,7 @@ type fakeJournal struct {
 	events []tree.Event
 	board  *tree.Board
 	bell   chan struct{}
-	panics map[tree.EventKind]int // how many Appends of a kind still panic
+	panics map[string]int // "PATH KIND" -> how many Appends of it still panic
 }
 
 func newFakeJournal(root tree.Spec) *fakeJournal {
@@ -32,9 +32,9 @@ func newFakeJournal(root tree.Spec) *fakeJournal {
 func (j *fakeJournal) Append(ev tree.Event) tree.Seq {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.panics[ev.Kind] > 0 {
-		j.panics[ev.Kind]--
-		panic("journal of " + ev.Kind)
+	if key := ev.Path + " " + string(ev.Kind); j.panics[key] > 0 {
+		j.panics[key]--
+		panic("no journal for " + key)
 	}
 	ev.Seq, ev.Time = tree.Seq(len(j.events)+1), time.Now()
 	j.events = append(j.events, ev)
@@ -88,6 +88,16 @@ func (j *fakeJournal) Next(ctx context.Context, after tree.Seq) ([]tree.Event, e
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// breakOn makes the next Append of a path and kind panic, in the mailbox of whoever appends.
+func (j *fakeJournal) breakOn(path string, kind tree.EventKind) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.panics == nil {
+		j.panics = map[string]int{}
+	}
+	j.panics[path+" "+string(kind)]++
 }
 
 // all returns a copy of the events.
@@ -156,6 +166,8 @@ type fakeProcess struct {
 	onOrder  func(o tree.Order) bool // true: handled
 	stopTime time.Duration           // between TERM and the end
 	born     time.Time
+
+	panicOnClose bool
 }
 
 func (l *fakeLauncher) Launch(ctx context.Context, ref tree.Ref, _ *tree.Spec, tell func(tree.Fact)) (Instance, error) {
@@ -242,6 +254,9 @@ func (p *fakeProcess) end(e tree.Exit) {
 }
 
 func (p *fakeProcess) Close() {
+	if p.panicOnClose {
+		panic("in close")
+	}
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
 	p.l.closed++

@@ -58,7 +58,7 @@ func (h *handle) launch(ctx context.Context, spec *tree.Spec) {
 		return
 	}
 	if inst != nil {
-		h.do(tree.Kill{Reason: "nobody waits for it"})
+		h.kill("nobody waits for it")
 		if h.gone.Load() {
 			h.close()
 		}
@@ -99,6 +99,16 @@ func (h *handle) do(order tree.Order) {
 	}
 }
 
+// kill orders the end of a process whose worker is broken, or gone. It does not panic, whatever the instance does.
+func (h *handle) kill(reason string) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			h.house.log.Error("could not kill", "path", h.ref.Path, "incarnation", h.ref.Inc, "reason", textOf(cause))
+		}
+	}()
+	h.do(tree.Kill{Reason: reason})
+}
+
 func (h *handle) instance() Instance {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,7 +130,7 @@ func (h *handle) release() {
 	h.lost = true
 	h.mu.Unlock()
 	if !h.gone.Load() {
-		h.do(tree.Kill{Reason: "nobody waits for it"})
+		h.kill("nobody waits for it")
 	}
 	h.close()
 }

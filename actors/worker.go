@@ -207,24 +207,17 @@ func (w *worker) pulse(m tree.HealthResult) {
 func (w *worker) broke(reason, stack string) {
 	w.timers.stop()
 	again := w.crash != nil
-	w.newest = w.recordPanic(reason, stack)
 	w.crash = &tree.Down{Reason: tree.Reason{Class: tree.Crash, Text: reason}, Seq: w.newest}
-	switch {
-	case again || w.handle == nil:
-		w.buried()
-		return
-	case w.launching:
-		if w.handle.cancel() {
-			w.buried()
-			return
-		}
-	case w.handle.gone.Load():
-		w.buried()
-		return
-	default:
-		w.handle.do(tree.Kill{Reason: reason, Cause: w.newest})
+	if !again {
+		w.timers.set(0, killPatience, func() { w.shell.PostUserMessage(killLate{}) })
+		w.crash.Seq = w.recordPanic(reason, stack)
 	}
-	w.timers.set(0, killPatience, func() { w.shell.PostUserMessage(killLate{}) })
+	switch {
+	case again, w.handle == nil, w.launching && w.handle.cancel(), !w.launching && w.handle.gone.Load():
+		w.buried()
+	case !w.launching:
+		w.handle.kill(reason)
+	}
 }
 
 // mourn waits for the end of a broken worker's process.
@@ -236,14 +229,14 @@ func (w *worker) mourn(msg any) {
 			w.buried()
 			return
 		}
-		w.handle.do(tree.Kill{Reason: w.crash.Reason.Text, Cause: w.newest})
+		w.handle.kill(w.crash.Reason.Text)
 	case tree.Gone:
 		if !w.launching {
 			w.buried()
 		}
 	case killLate:
+		defer w.buried()
 		w.append(tree.EventKilled, "still there after KILL", 0, map[string]any{"killed": 0, "left": []int{w.handle.pid()}})
-		w.buried()
 	}
 }
 
