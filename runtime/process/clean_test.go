@@ -15,11 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func init() {
-	roles["launcher"] = launcher
-	roles["daemon"] = daemon
-}
-
 // launcher leaves the program that it becomes as much as it can: blocked and ignored signals, an open descriptor, a
 // strict umask, a low limit, closed standard descriptors.
 func launcher() {

@@ -103,34 +103,27 @@ func (t *Table) fork(cmd *Command, program string, argv []string, attr *syscall.
 	}
 	p := &Process{table: t, pid: pid, started: time.Now(), marks: cmd.Marks, uid: cmd.uid(), group: cmd.Group,
 		exited: make(chan struct{}), gone: make(chan struct{})}
-	t.settle(p)
-	pidfd := *attr.Sys.PidFD
-	if pidfd < 0 {
-		if pidfd, err = unix.PidfdOpen(pid, 0); err != nil {
-			p.discard()
-			return nil, err
-		}
-	}
+	pidfd := *attr.Sys.PidFD      // never missing: Go makes one wherever the kernel can
 	unix.SetNonblock(pidfd, true) // with it, os.NewFile hands the descriptor to the network poller
 	p.file = os.NewFile(uintptr(pidfd), "pidfd:"+strconv.Itoa(pid))
+	t.settle(p)
 	return p, nil
 }
 
 // begin starts the watch over a process.
 func (p *Process) begin() { go p.watch() }
 
-// discard ends a process that never became the worker. It blocks until the kernel has ended it.
+// discard ends a process that never became the worker, and waits for its end. The reaper may have taken its status
+// already, so its pid alone is not enough to go by.
 func (p *Process) discard() {
-	unix.Kill(p.pid, unix.SIGKILL)
-	for {
-		if _, err := unix.Wait4(p.pid, nil, 0, nil); err != unix.EINTR {
-			break
-		}
+	p.mu.Lock()
+	if !p.reaped {
+		unix.Kill(p.pid, unix.SIGKILL)
 	}
-	p.table.forget(p)
-	if p.file != nil {
-		p.file.Close()
+	p.mu.Unlock()
+	for !p.park(p.file, p.collect) {
 	}
+	p.file.Close()
 }
 
 // killedAtBirth tells whether a process that should have executed its program never did. The kernel does that to one that
