@@ -137,18 +137,16 @@ func (d *decoder) root(bodies []*hclsyntax.Body) root {
 		_, blocks := d.contents(section{bodies: []*hclsyntax.Body{body}}, words, places{})
 		r.host = append(r.host, blocks["host"]...)
 		r.locals = append(r.locals, blocks["locals"]...)
-		for _, b := range body.Blocks {
-			if !slices.Contains(blocks[b.Type], b) {
+		named := append(slices.Clone(blocks["tenant"]), blocks["app"]...)
+		slices.SortStableFunc(named, func(a, b *hclsyntax.Block) int { return a.TypeRange.Start.Byte - b.TypeRange.Start.Byte })
+		for _, b := range named {
+			if b.Type == "tenant" {
+				tenant(b.Labels[0]).add(b)
 				continue
 			}
-			switch b.Type {
-			case "tenant":
-				tenant(b.Labels[0]).add(b)
-			case "app": // stands in the tenant "default" as if it were written there
-				s := tenant("default")
-				s.heads = append(s.heads, b.DefRange())
-				s.bodies = append(s.bodies, &hclsyntax.Body{Blocks: hclsyntax.Blocks{b}, SrcRange: body.SrcRange, EndRange: body.EndRange})
-			}
+			s := tenant("default") // as if the app were written there
+			s.heads = append(s.heads, b.DefRange())
+			s.bodies = append(s.bodies, &hclsyntax.Body{Blocks: hclsyntax.Blocks{b}, SrcRange: body.SrcRange, EndRange: body.EndRange})
 		}
 	}
 	return r
@@ -167,6 +165,9 @@ func (d *decoder) tenant(s section) tree.Spec {
 	t := tenantBlock{name: s.label, supervise: together(), restart: tree.DefaultRestart()}
 	decode(d, &d.tenants, s, &t, scope{outside: "a tenant"})
 	spec := tree.Spec{Name: t.name, Kind: tree.KindTenant, Restart: t.restart, Supervise: t.supervise, Limits: shared(t.limits)}
+	if t.user != "" {
+		d.owners[t.name] = t.user
+	}
 	first := map[string]section{}
 	for _, app := range t.apps {
 		if other, ok := first[app.label]; ok {
@@ -229,7 +230,7 @@ func (d *decoder) node(a *appBlock, s section, w *workerBlock) tree.Spec {
 // replicasOf makes the leaves of a pool. Only a block that mentions index is evaluated for each; else they share what
 // nobody changes.
 func (d *decoder) replicasOf(a *appBlock, s section, w *workerBlock) []tree.Spec {
-	leaves := []tree.Spec{d.leaf(w)}
+	leaves := append(make([]tree.Spec, 0, w.count), d.leaf(w))
 	differ := mentionsIndex(s) || w.address != ""
 	before := d.errors
 	for i := 1; i < w.count && d.errors == before; i++ {

@@ -16,6 +16,7 @@ type Config struct {
 	Host    Host
 	Tree    tree.Spec          // of KindHost: tenants, in them apps, in them workers and pools
 	Replace map[string]Replace // how each worker is replaced, by its path without the replica's number
+	Owners  map[string]string  // the user of each tenant that has one of its own, by the tenant's name
 	Files   []string           // that it was read from, absolute
 	Hash    string             // of what the files mean: the same for another order, other comments, or a default written out
 }
@@ -92,6 +93,7 @@ type decoder struct {
 	looked      map[string]error  // users and groups that were asked for
 	looks       map[string]string // programs and folders that were looked for, with what is wrong
 	replace     map[string]Replace
+	owners      map[string]string
 	listeners   []listener
 }
 
@@ -99,7 +101,7 @@ func newDecoder(around Surroundings) *decoder {
 	return &decoder{
 		report: newReport(), language: newLanguage(), around: around, damaged: map[string]bool{},
 		functionsOf: map[string]map[string]function.Function{}, addresses: map[string]place{},
-		looked: map[string]error{}, looks: map[string]string{}, replace: map[string]Replace{},
+		looked: map[string]error{}, looks: map[string]string{}, replace: map[string]Replace{}, owners: map[string]string{},
 	}
 }
 
@@ -116,7 +118,7 @@ func (d *decoder) load(path string, files []string, bodies []*hclsyntax.Body) (*
 	if diags.HasErrors() {
 		return nil, diags
 	}
-	config := &Config{Host: d.host.Host, Tree: spec, Replace: d.replace}
+	config := &Config{Host: d.host.Host, Tree: spec, Replace: d.replace, Owners: d.owners}
 	for _, f := range files {
 		if abs, err := filepath.Abs(f); err == nil {
 			f = abs

@@ -11,11 +11,12 @@ import (
 // The parser recurses where a file nests, and a stack that overflows ends the program, not only the load. So nesting and
 // the length of one expression are bounded before the parser sees the file. No configuration of use comes near.
 const (
-	maxFile     = 16 << 20
+	maxFile     = 8 << 20
 	maxNesting  = 100
 	maxTerms    = 5000 // words and signs of one expression, texts not counted
 	maxDigits   = 100
-	maxExponent = 3 // digits of an exponent
+	maxJoining  = 1e9 // what joining the lines of texts may cost: the parser takes the square of their number
+	maxExponent = 3   // digits of an exponent
 )
 
 // readable finds what keeps a file from being text that the parser may be given.
@@ -57,15 +58,25 @@ func byteRange(file string, src []byte, at int) hcl.Range {
 // part of the language. It looks at tokens only.
 func (r *report) parseable(tokens hclsyntax.Tokens) bool {
 	before, c := r.errors, counter{}
+	lines, joining := 0, 0
 	for i := range tokens {
 		t := &tokens[i]
 		c.count(t.Type)
+		if t.Type == hclsyntax.TokenStringLit || t.Type == hclsyntax.TokenQuotedLit {
+			lines++
+			joining += lines
+		} else if t.Type != hclsyntax.TokenTemplateInterp && t.Type != hclsyntax.TokenTemplateSeqEnd {
+			lines = 0
+		}
 		switch {
 		case len(c.open) > maxNesting:
 			r.error(here(t.Range), "this is nested too deep", "Write it in parts, with a locals block.")
 			return false
 		case c.terms > maxTerms:
 			r.error(here(t.Range), "this expression is too long", "Write it in parts, with a locals block.")
+			return false
+		case joining > maxJoining:
+			r.error(here(t.Range), "this text has too many lines", "Put it into a file and write file(\"NAME\").")
 			return false
 		case t.Type == hclsyntax.TokenTemplateControl:
 			r.error(here(t.Range), "\"%{\" is not part of this language", "To write \"%{\" as it stands, double the percent sign: \"%%{\".")

@@ -169,5 +169,9 @@ func (d *decoder) evaluation(problem *hcl.Diagnostic, at place, expr hclsyntax.E
 	if call, ok := problem.Extra.(hclsyntax.FunctionCallDiagExtra); ok && call.FunctionCallError() != nil {
 		summary, detail = call.CalledFunctionName()+": "+decodeBytes(call.FunctionCallError().Error()), ""
 	}
+	if problem.Summary == "Invalid function argument" {
+		_, why, _ := strings.Cut(problem.Detail, " parameter: ")
+		summary, detail = "this does not fit the function", plain(why)
+	}
 	d.error(at.part(mark), summary, detail)
 }

@@ -76,7 +76,11 @@ func parseSize(text string) (int64, string) {
 		return 0, "the unit is missing"
 	}
 	if !ok {
-		if near := nearest(strings.TrimSpace(unit), sizeWords, 2); near != "" {
+		near := nearest(strings.TrimSpace(unit), sizeWords, 2)
+		if whole := shortUnits[strings.ToLower(strings.TrimSpace(unit))]; whole != "" {
+			near = whole
+		}
+		if near != "" {
 			return 0, "unknown unit " + quoted(unit) + ", did you mean " + quoted(digits+near) + "?"
 		}
 		return 0, "unknown unit " + quoted(unit)
@@ -96,6 +100,9 @@ func parseSize(text string) (int64, string) {
 }
 
 var sizeWords = []string{"B", "KB", "MB", "GB", "KiB", "MiB", "GiB", "TiB"}
+
+// shortUnits are what people write elsewhere.
+var shortUnits = map[string]string{"k": "KiB", "m": "MiB", "g": "GiB", "t": "TiB"}
 
 var sizeUnits = map[string]int64{
 	"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
