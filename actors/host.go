@@ -114,7 +114,6 @@ func (h *Host) Run(born tree.Seq) error {
 	}
 	h.top.PostUserMessage(tree.Boot{Seq: born})
 	down := h.wait()
-	<-h.stopped
 	h.cleanUp()
 	if h.house.gaveUp.Load() {
 		return ErrIntensity
@@ -191,10 +190,11 @@ func (h *Host) Stopping() bool { return h.leaving.Load() }
 // cleanPatience is how long Run waits for what works outside of mailboxes.
 const cleanPatience = 5 * time.Second
 
-// cleanUp waits for instances that are being closed and for spawns that were cancelled.
+// cleanUp waits for the last mailboxes, for instances that are being closed and for spawns that were cancelled.
 func (h *Host) cleanUp() {
 	done := make(chan struct{})
 	go func() {
+		<-h.stopped
 		h.house.spawns.wait()
 		h.house.loose.Wait()
 		close(done)

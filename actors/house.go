@@ -31,8 +31,6 @@ type house struct {
 	abandoned atomic.Int64
 }
 
-func (h *house) send(to *actor.PID, message any) { h.system.Root.Send(to, message) }
-
 // tenantOf is the tenant that a path belongs to, whose turn its spawns take.
 func tenantOf(path string) string {
 	tenant, _, _ := strings.Cut(path, "/")

@@ -92,6 +92,14 @@ func (s *shell) Receive(ctx actor.Context) {
 		return
 	case *actor.Stopping, *actor.Restarting:
 		return // by now the body is done, and code that runs here is what wedges an actor
+	case *actor.Terminated:
+		if s.open.Load() {
+			s.endAfterChildren()
+			return
+		}
+	}
+	if s.open.Load() {
+		return // the body has quit
 	}
 	s.guard(func() {
 		if _, ok := msg.(*actor.Started); ok {
@@ -144,8 +152,16 @@ func (s *shell) leave() bool {
 	if !s.open.CompareAndSwap(false, true) {
 		return false
 	}
-	s.ctx.Stop(s.ctx.Self())
+	s.endAfterChildren()
 	return true
+}
+
+// endAfterChildren stops the actor once its children's actors are gone. They have all quit; a Stop sent to one of them now
+// would be a dead letter, and after a dead letter protoactor keeps a goroutine for a while.
+func (s *shell) endAfterChildren() {
+	if len(s.ctx.Children()) == 0 {
+		s.ctx.Stop(s.ctx.Self())
+	}
 }
 
 // HandleFailure implements actor.SupervisorStrategy: a failure of an embedder's actor that no middleware could see (one in a

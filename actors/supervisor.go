@@ -125,8 +125,8 @@ func (s *supervisor) pathOf(child string) string {
 // adopt spawns the actor of one incarnation of a child. Its PID is new, named by child and incarnation.
 func (s *supervisor) adopt(o tree.Start, path string, boot tree.Seq) {
 	ref := tree.Ref{Path: path, Inc: o.Inc}
-	self, name := s.shell.ctx.Self(), o.Child
-	tell := func(f tree.Fact) { s.house.send(self, f) }
+	name := o.Child
+	tell := func(f tree.Fact) { s.shell.PostUserMessage(f) }
 	s.next = s.house.build(ref, o.Spec, name, tell)
 	k := &kid{shell: s.next, inc: o.Inc, path: path}
 	if _, err := s.shell.ctx.SpawnNamed(s.props, actorName(name, o.Inc)); err != nil {
