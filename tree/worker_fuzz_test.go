@@ -14,10 +14,16 @@ import (
 // in worker_oracle_test.go. The seeds alone are a few thousand histories.
 func FuzzWorker(f *testing.F) {
 	dice := rand.New(rand.NewPCG(1, 2))
-	for range 4000 {
+	for i := range 4000 {
 		seed := make([]byte, 4+dice.IntN(60))
-		for i := range seed {
-			seed[i] = byte(dice.Uint32())
+		for j := range seed {
+			seed[j] = byte(dice.Uint32())
+		}
+		if i%2 == 0 { // a life that gets as far as being up, and something of a life
+			copy(seed[2:], []byte{9, 13})
+			for j := 4; j < len(seed)/2; j++ {
+				seed[j] = seed[j]&0xe0 | [...]byte{0, 7, 17, 17, 20, 21, 23, 28}[dice.IntN(8)]
+			}
 		}
 		f.Add(seed)
 	}
@@ -94,6 +100,10 @@ func (o *workerOracle) play(b byte) {
 	case 9, 10, 11:
 		o.feed(Spawned{PID: 100})
 	case 12:
+		if how == 7 {
+			o.feed(Boot{Seq: 2})
+			return
+		}
 		o.feed(SpawnFailed{Text: "cannot start: no"})
 	case 13, 14, 15:
 		o.feed(Checked{OK: true})

@@ -213,7 +213,7 @@ func (o *workerOracle) judgeStopFile(x StopFile) {
 		o.fail("the stop file comes once, first, and only if wanted")
 	}
 	if x.Reason == "" {
-		o.fail("every order that ends something has a reason")
+		o.fail("a %T has a reason", x)
 	}
 	o.fileAt = o.now
 }
@@ -234,7 +234,7 @@ func (o *workerOracle) judgeSignal(x Signal) {
 		o.fail("the signal leaves the stop file its grace")
 	}
 	if x.Reason == "" {
-		o.fail("every order that ends something has a reason")
+		o.fail("a %T has a reason", x)
 	}
 	o.signalAt = o.now
 }
@@ -255,14 +255,14 @@ func (o *workerOracle) judgeKill(fact Fact, x Kill) {
 		o.fail("KILL never before its time")
 	}
 	if x.Reason == "" {
-		o.fail("every order that ends something has a reason")
+		o.fail("a %T has a reason", x)
 	}
 	o.killAt = o.now
 }
 
 func (o *workerOracle) judgeRecord(fact Fact, x Record) {
 	if x.Reason == "" {
-		o.fail("every order that ends something has a reason")
+		o.fail("a %T has a reason", x)
 	}
 	switch x.Kind {
 	case EventExited:
@@ -287,7 +287,7 @@ func (o *workerOracle) judgeRecord(fact Fact, x Record) {
 // judgeOwnStop holds the machine's own decisions against what it may decide.
 func (o *workerOracle) judgeOwnStop(fact Fact, reason string) {
 	if o.ending {
-		o.fail("the first cause wins")
+		o.fail("it decides nothing once an end has begun")
 	}
 	_, woken := fact.(Wake)
 	_, stale := fact.(Stale)
@@ -324,15 +324,15 @@ func (o *workerOracle) judgeQuit(fact Fact, x Quit) {
 	if o.booted && !o.spawned && !failed && !o.gone && !bound {
 		o.fail("a spawn in flight is awaited")
 	}
+	if x.Reason.Text == "" || x.Reason.Class == "" {
+		o.fail("a %T has a reason", x)
+	}
 	want := o.want
 	if !o.ending {
 		want = Reason{Class: Crash, Text: "exit unknown"}
 	}
 	if x.Reason != want {
 		o.fail("the first cause wins: quit %v, want %v", x.Reason, want)
-	}
-	if x.Reason.Text == "" || x.Reason.Class == "" {
-		o.fail("every order that ends something has a reason")
 	}
 	o.quit = true
 }
