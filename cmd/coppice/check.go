@@ -99,6 +99,10 @@ func (c *console) format(path string, check bool) error {
 // replaceFile writes beside and renames, so that a reader sees the old text or the new and a full disk loses nothing.
 // Mode and owner stay.
 func replaceFile(path string, text []byte) error {
+	path, err := filepath.EvalSymlinks(path) // a link stays one
+	if err != nil {
+		return err
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return err

@@ -45,8 +45,8 @@ func program(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// daemon is a running `coppice run` in a folder of its own.
-type daemon struct {
+// testDaemon is a running `coppice run` in a folder of its own.
+type testDaemon struct {
 	t      *testing.T
 	dir    string // configuration and all that belongs to the test
 	run    string // runtime_dir
@@ -59,12 +59,12 @@ type daemon struct {
 }
 
 // hostBlock is the host block that a test's configuration starts with. extra goes into it.
-func (d *daemon) hostBlock(extra string) string {
+func (d *testDaemon) hostBlock(extra string) string {
 	return fmt.Sprintf("host {\n  runtime_dir = %q\n  state_dir = %q\n  %s\n}\n", d.run, d.state, extra)
 }
 
 // newDaemon prepares a daemon with this configuration (without a host block) and does not start it.
-func newDaemon(t *testing.T, hcl string) *daemon {
+func newDaemon(t *testing.T, hcl string) *testDaemon {
 	t.Helper()
 	// Not t.TempDir: a socket's path must stay below 108 bytes.
 	dir, err := os.MkdirTemp("", "cop")
@@ -75,7 +75,7 @@ func newDaemon(t *testing.T, hcl string) *daemon {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	d := &daemon{t: t, dir: dir, run: filepath.Join(dir, "run"), state: filepath.Join(dir, "state")}
+	d := &testDaemon{t: t, dir: dir, run: filepath.Join(dir, "run"), state: filepath.Join(dir, "state")}
 	d.write("coppice.hcl", d.hostBlock("")+hcl)
 	d.client = control.NewClient(filepath.Join(d.run, "control.sock"))
 	t.Cleanup(d.client.Close)
@@ -83,7 +83,7 @@ func newDaemon(t *testing.T, hcl string) *daemon {
 }
 
 // startDaemon runs a daemon with this configuration until the test ends, when it must stop cleanly, and leave no process.
-func startDaemon(t *testing.T, hcl string, env ...string) *daemon {
+func startDaemon(t *testing.T, hcl string, env ...string) *testDaemon {
 	t.Helper()
 	d := newDaemon(t, hcl)
 	d.start(env...)
@@ -91,7 +91,7 @@ func startDaemon(t *testing.T, hcl string, env ...string) *daemon {
 }
 
 // write puts a file into the daemon's folder and returns its path.
-func (d *daemon) write(name, text string) string {
+func (d *testDaemon) write(name, text string) string {
 	d.t.Helper()
 	path := filepath.Join(d.dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -104,14 +104,14 @@ func (d *daemon) write(name, text string) string {
 }
 
 // start runs the daemon and waits until it answers.
-func (d *daemon) start(env ...string) {
+func (d *testDaemon) start(env ...string) {
 	d.t.Helper()
 	d.launch(program("run", filepath.Join(d.dir, "coppice.hcl")), env...)
 	d.waitUp()
 }
 
 // launch runs the daemon by a command of the test's choice.
-func (d *daemon) launch(cmd *exec.Cmd, env ...string) {
+func (d *testDaemon) launch(cmd *exec.Cmd, env ...string) {
 	d.t.Helper()
 	d.stdout, d.stderr, d.ended = new(transcript), new(transcript), make(chan struct{})
 	cmd.Stdout, cmd.Stderr = d.stdout, d.stderr
@@ -132,7 +132,7 @@ func (d *daemon) launch(cmd *exec.Cmd, env ...string) {
 }
 
 // waitUp waits until the daemon answers.
-func (d *daemon) waitUp() {
+func (d *testDaemon) waitUp() {
 	d.t.Helper()
 	d.until("the daemon to answer", func() bool {
 		select {
@@ -146,10 +146,10 @@ func (d *daemon) waitUp() {
 }
 
 // signal sends a signal to the daemon itself.
-func (d *daemon) signal(sig syscall.Signal) { d.cmd.Process.Signal(sig) }
+func (d *testDaemon) signal(sig syscall.Signal) { d.cmd.Process.Signal(sig) }
 
 // wait waits for the daemon's end and returns its exit status.
-func (d *daemon) wait() int {
+func (d *testDaemon) wait() int {
 	d.t.Helper()
 	select {
 	case <-d.ended:
@@ -161,14 +161,14 @@ func (d *daemon) wait() int {
 }
 
 // stop asks the daemon to stop, if it runs, and returns its exit status.
-func (d *daemon) stop() int {
+func (d *testDaemon) stop() int {
 	d.t.Helper()
 	d.signal(syscall.SIGTERM)
 	return d.wait()
 }
 
 // until polls for a fact that nothing announces, and fails the test if it does not come about.
-func (d *daemon) until(what string, holds func() bool) {
+func (d *testDaemon) until(what string, holds func() bool) {
 	d.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -183,7 +183,7 @@ func (d *daemon) until(what string, holds func() bool) {
 }
 
 // picture is the status as people see it.
-func (d *daemon) picture() string {
+func (d *testDaemon) picture() string {
 	st, err := d.client.Status(context.Background())
 	if err != nil {
 		return err.Error()
@@ -194,7 +194,7 @@ func (d *daemon) picture() string {
 }
 
 // node returns the node at the path now.
-func (d *daemon) node(path string) tree.Node {
+func (d *testDaemon) node(path string) tree.Node {
 	d.t.Helper()
 	st, err := d.client.Status(context.Background(), path)
 	if err != nil {
@@ -210,7 +210,7 @@ func (d *daemon) node(path string) tree.Node {
 }
 
 // untilNode waits until the node at the path is as wanted, and returns it.
-func (d *daemon) untilNode(path, what string, holds func(tree.Node) bool) tree.Node {
+func (d *testDaemon) untilNode(path, what string, holds func(tree.Node) bool) tree.Node {
 	d.t.Helper()
 	var n tree.Node
 	d.until(path+" "+what, func() bool {
@@ -221,13 +221,13 @@ func (d *daemon) untilNode(path, what string, holds func(tree.Node) bool) tree.N
 }
 
 // running waits until the worker runs and is ready.
-func (d *daemon) running(path string) tree.Node {
+func (d *testDaemon) running(path string) tree.Node {
 	d.t.Helper()
 	return d.untilNode(path, "to run", func(n tree.Node) bool { return n.State == tree.StateRunning && n.Leaf != nil && n.Ready })
 }
 
 // events returns the journal of the subtree, oldest first.
-func (d *daemon) events(path string) []tree.Event {
+func (d *testDaemon) events(path string) []tree.Event {
 	d.t.Helper()
 	var got []tree.Event
 	q := control.StreamQuery{N: -1}
@@ -241,7 +241,7 @@ func (d *daemon) events(path string) []tree.Event {
 }
 
 // count counts the journal entries of a kind in the subtree.
-func (d *daemon) count(path string, kind tree.EventKind) int {
+func (d *testDaemon) count(path string, kind tree.EventKind) int {
 	n := 0
 	for _, e := range d.events(path) {
 		if e.Kind == kind {
@@ -252,7 +252,7 @@ func (d *daemon) count(path string, kind tree.EventKind) int {
 }
 
 // cli runs a command against this daemon in this process.
-func (d *daemon) cli(args ...string) (stdout, stderr string, status int) {
+func (d *testDaemon) cli(args ...string) (stdout, stderr string, status int) {
 	d.t.Helper()
 	var out, errs bytes.Buffer
 	args = append([]string{"--socket", filepath.Join(d.run, "control.sock")}, args...)
@@ -261,7 +261,7 @@ func (d *daemon) cli(args ...string) (stdout, stderr string, status int) {
 }
 
 // must runs a command that has to succeed and returns what it printed.
-func (d *daemon) must(args ...string) string {
+func (d *testDaemon) must(args ...string) string {
 	d.t.Helper()
 	out, errs, status := d.cli(args...)
 	if status != 0 {

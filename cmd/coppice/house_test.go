@@ -39,7 +39,9 @@ var rooms = []room{
 }
 
 // doors are the imports between rooms of runtime that are agreed, with the reason.
-var doors = map[string]string{}
+var doors = map[string]string{
+	"runtime/place -> runtime/lock": "when a socket is stale is one rule, and it is lock's",
+}
 
 // testOnly may be imported by tests of any room.
 var testOnly = []string{"github.com/google/go-cmp", "pgregory.net/rapid", "go.uber.org/goleak", "github.com/rogpeppe/go-internal"}

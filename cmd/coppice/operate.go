@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -71,6 +72,9 @@ func (c *console) printResults(verb control.Verb, results []control.Result, wait
 	}
 }
 
+// notifyPatience bounds how long a worker's script is held up by a daemon that does not take its word.
+const notifyPatience = 5 * time.Second
+
 func (c *console) notifyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "notify READY=1 …",
@@ -79,7 +83,9 @@ func (c *console) notifyCommand() *cobra.Command {
 and wait until they are taken.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notify.Send(cmd.Context(), args...); err != nil {
+			ctx, cancel := context.WithTimeout(cmd.Context(), notifyPatience)
+			defer cancel()
+			if err := notify.Send(ctx, args...); err != nil {
 				return failf("%v", err)
 			}
 			return nil

@@ -1,0 +1,1 @@
+exec coppice run /bin/host.hcl
