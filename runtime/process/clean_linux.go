@@ -21,10 +21,8 @@ const cleanVariable = "_COPPICE_CLEAN"
 // mask that the runtime was born with reaches its children; the pid stays. The soft limit of open files needs nothing:
 // the runtime raises its own and gives the old one to what it executes.
 //
-// It must be called first thing in the main goroutine of a daemon, after Shim and before signal.Notify, and locks that
-// goroutine to the main thread: workers are then forked by other threads, and the main thread's children are only the
-// orphans that came to us, which makes finding them cheap. It must not be called in a library: descriptors that the
-// program still wants to pass on by inheritance are no longer inherited.
+// It must be called first thing in a daemon's main function, after Shim and before signal.Notify, and not in a library:
+// descriptors that the program still wants to pass on by inheritance are no longer inherited.
 func CleanSelf() error {
 	mask, err := blockedSignals()
 	if err != nil {
@@ -47,10 +45,6 @@ func CleanSelf() error {
 	}
 	unix.Umask(0o022)
 	syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0, 0)
-	runtime.LockOSThread()
-	if unix.Gettid() != os.Getpid() {
-		runtime.UnlockOSThread() // too late: this goroutine has moved
-	}
 	return nil
 }
 

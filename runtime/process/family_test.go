@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -239,6 +240,27 @@ func TestUnrelatedChildrenKeepTheirStatus(t *testing.T) {
 			t.Fatal(state, err)
 		}
 	}
+}
+
+func TestOnlyOrphansAreAmongTheMainThreadsChildren(t *testing.T) {
+	table := host(t)
+	var starts sync.WaitGroup
+	for range 4 {
+		starts.Go(func() {
+			for range 25 {
+				p, err := table.Start(shell("exec sleep 1000"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer func() { p.Kill(); <-p.Gone() }()
+				if slices.Contains(adopted(), p.PID()) {
+					t.Errorf("%d was forked on the main thread", p.PID())
+				}
+			}
+		})
+	}
+	starts.Wait()
 }
 
 func TestGivesUpAndNamesWhatIsLeft(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -67,30 +68,27 @@ func (p *Process) Members() []int {
 	return pids
 }
 
-// members looks for everything alive that belongs to the worker.
+// rounds is how often a survey is repeated while what it looks at is moving.
+const rounds = 20
+
+// members looks for everything alive that belongs to the worker. /proc is no snapshot: a process may die after it was
+// listed, and its children come to us when our list is read already. So whenever one was met dead that was not known to be
+// so, or one that is just executing and shows no environment, everything is looked at again.
 func (p *Process) members() []member {
 	p.mu.Lock()
-	reaped, over, known := p.reaped, p.over, p.known
+	over, known := p.over, p.known
 	p.mu.Unlock()
 	if over {
 		return nil
 	}
-	found := survey{table: p.table, seen: make(map[int]bool)}
-	if !reaped {
-		found.walk(p.pid)
-	}
-	if p.group != nil {
-		pids, _ := p.group.Procs()
-		for _, pid := range pids {
-			found.one(pid)
-		}
-	}
-	for _, pid := range p.table.orphans() {
-		if found.seen[pid] || pid == p.pid {
-			continue
-		}
-		if s, err := readStat(pid); err == nil && !s.dead() && p.claims(pid, &s, known) {
-			found.walk(pid)
+	found := survey{table: p.table, dead: make(map[int]bool)}
+	for range rounds {
+		found.begin()
+		p.look(&found, known)
+		if found.executing {
+			<-time.After(time.Millisecond)
+		} else if !found.moving {
+			break
 		}
 	}
 	p.mu.Lock()
@@ -102,19 +100,65 @@ func (p *Process) members() []member {
 	return found.members
 }
 
+// look is one round of members.
+func (p *Process) look(found *survey, known map[int]uint64) {
+	p.mu.Lock()
+	reaped := p.reaped
+	p.mu.Unlock()
+	if !reaped {
+		found.walk(p.pid)
+	}
+	if p.group != nil {
+		pids, _ := p.group.Procs()
+		for _, pid := range pids {
+			found.one(pid)
+		}
+	}
+	for _, pid := range p.table.orphans() {
+		if pid == p.pid || found.seen[pid] {
+			continue
+		}
+		s, err := readStat(pid)
+		if err != nil || s.dead() {
+			found.died(pid)
+			continue
+		}
+		switch p.claims(pid, &s, known) {
+		case yes:
+			found.walk(pid)
+		case executing:
+			found.executing = true
+		}
+	}
+}
+
+// claim is whether an orphan is a worker's.
+type claim int
+
+const (
+	no claim = iota
+	yes
+	executing // it cannot be told now: the process is between two programs
+)
+
 // claims tells whether an orphan is this worker's: by session or group, by having been seen among its processes before,
 // or by the marks in its environment.
-func (p *Process) claims(pid int, s *stat, known map[int]uint64) bool {
+func (p *Process) claims(pid int, s *stat, known map[int]uint64) claim {
 	if s.session == p.pid || s.pgrp == p.pid {
 		// The number stays ours as long as one of the session lives; a process of the table that has it now says
 		// that none does.
-		owner := p.table.owner(p.pid)
-		return owner == nil || owner == p
+		if owner := p.table.owner(p.pid); owner == nil || owner == p {
+			return yes
+		}
+		return no
 	}
 	if started, ok := known[pid]; ok && started == s.started {
-		return true
+		return yes
 	}
-	return p.sameUser(pid) && carries(pid, p.marks)
+	if len(p.marks) == 0 || !p.sameUser(pid) {
+		return no
+	}
+	return carries(pid, p.marks)
 }
 
 // sameUser tells whether a process runs as the worker's user or as root: nobody else's word about whose it is counts.
@@ -144,7 +188,7 @@ func (p *Process) Owns(pid int) bool {
 		if err != nil {
 			return false
 		}
-		if p.table.owner(pid) == nil && p.claims(pid, &s, known) {
+		if p.table.owner(pid) == nil && p.claims(pid, &s, known) == yes {
 			return true
 		}
 		if s.ppid <= 1 || s.ppid == os.Getpid() {
@@ -159,11 +203,27 @@ func (p *Process) Owns(pid int) bool {
 	return slices.Contains(pids, sender)
 }
 
-// survey collects members, each once, and never a process that the table knows as another worker's leader.
+// survey collects members, each once.
 type survey struct {
 	table   *Table
 	seen    map[int]bool
 	members []member
+
+	dead      map[int]bool // met in this round or one before
+	moving    bool         // one was met dead for the first time
+	executing bool         // one could not be told, since it was executing
+}
+
+func (v *survey) begin() {
+	v.seen, v.members, v.moving, v.executing = make(map[int]bool), nil, false, false
+}
+
+// died notes one that is dead or has vanished. Its children were given away before it looked dead, so a second sight
+// of it says nothing new.
+func (v *survey) died(pid int) {
+	if !v.dead[pid] {
+		v.dead[pid], v.moving = true, true
+	}
 }
 
 // one takes a living process in, and tells whether its children are worth a look.
@@ -174,6 +234,7 @@ func (v *survey) one(pid int) bool {
 	v.seen[pid] = true
 	s, err := readStat(pid)
 	if err != nil || s.dead() {
+		v.died(pid)
 		return false
 	}
 	v.members = append(v.members, member{pid: pid, pgrp: s.pgrp, started: s.started, stopped: s.state == 'T'})

@@ -136,7 +136,7 @@ func childrenOfThread(folder string) []int {
 }
 
 // adopted lists the children of this program's main thread. The kernel gives orphans to that thread, so they are all
-// here; the children that it forked itself are here too.
+// here; children that other packages forked on it are here too, see offMainThread.
 func adopted() []int {
 	pid := strconv.Itoa(os.Getpid())
 	return childrenOfThread("/proc/" + pid + "/task/" + pid)
@@ -160,13 +160,21 @@ func numbersIn(folder string) []int {
 }
 
 // carries tells whether a process was executed with all the marks in its environment.
-func carries(pid int, marks []string) bool {
-	if len(marks) == 0 {
-		return false
-	}
-	data, err := readWhole("/proc/" + strconv.Itoa(pid) + "/environ")
+func carries(pid int, marks []string) claim {
+	folder := "/proc/" + strconv.Itoa(pid)
+	data, err := readWhole(folder + "/environ")
 	if err != nil {
-		return false
+		return no
+	}
+	if len(data) == 0 {
+		// An empty environment is a program's own; one without arguments as well is not set up yet.
+		if args, err := readWhole(folder + "/cmdline"); err == nil && len(args) == 0 {
+			return executing
+		}
+		// It may have been set up between the two looks.
+		if data, err = readWhole(folder + "/environ"); err != nil {
+			return no
+		}
 	}
 	found := 0
 	for entry := range bytes.SplitSeq(data, []byte{0}) {
@@ -176,5 +184,8 @@ func carries(pid int, marks []string) bool {
 			}
 		}
 	}
-	return found >= len(marks)
+	if found < len(marks) {
+		return no
+	}
+	return yes
 }

@@ -96,7 +96,9 @@ func (t *Table) launch(cmd *Command, program string) (*Process, error) {
 // fork makes the process and enters it in the table before anybody can take it for an orphan. It is not watched yet.
 func (t *Table) fork(cmd *Command, program string, argv []string, attr *syscall.ProcAttr) (*Process, error) {
 	t.expect()
-	pid, err := syscall.ForkExec(program, argv, attr)
+	var pid int
+	var err error
+	offMainThread(func() { pid, err = syscall.ForkExec(program, argv, attr) })
 	if err != nil {
 		t.settle(nil)
 		return nil, err
@@ -108,6 +110,23 @@ func (t *Table) fork(cmd *Command, program string, argv []string, attr *syscall.
 	p.file = os.NewFile(uintptr(pidfd), "pidfd:"+strconv.Itoa(pid))
 	t.settle(p)
 	return p, nil
+}
+
+// offMainThread runs a fork on any thread but the main one. The kernel keeps children by the thread that forked them, and
+// gives orphans to the main thread: so its list holds the orphans and nothing else, however many workers run.
+func offMainThread(fork func()) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if unix.Gettid() != os.Getpid() {
+		fork()
+		return
+	}
+	done := make(chan struct{})
+	go func() { // while we hold the main thread, this runs on another
+		defer close(done)
+		fork()
+	}()
+	<-done
 }
 
 // begin starts the watch over a process.
