@@ -77,12 +77,11 @@ func (e *entry) apply(ev *Event) {
 	case EventReady:
 		e.become(StateRunning, "", ev.Time)
 		e.leaf.Ready = true
+		e.pid(ev)
 	case EventAdopted:
 		e.become(StateStarting, "", ev.Time)
 		e.inc = max(e.inc, ev.Incarnation)
-		if pid, ok := number(ev.Data["pid"]); ok {
-			e.leaf.PID = int(pid)
-		}
+		e.pid(ev)
 	case EventUnready:
 		e.leaf.Ready, e.reason = false, ev.Reason
 	case EventStopping, EventEscalated:
@@ -124,6 +123,13 @@ func (e *entry) exited(ev *Event) {
 func (e *entry) rest(state State, ev *Event) {
 	e.become(state, orElse(ev.Reason, string(state)), ev.Time)
 	e.leaf.PID = 0
+}
+
+// pid takes the process from an entry that names it, for a board that is folded from a journal alone.
+func (e *entry) pid(ev *Event) {
+	if pid, ok := number(ev.Data["pid"]); ok {
+		e.leaf.PID = int(pid)
+	}
 }
 
 func (e *entry) next(ev *Event) {

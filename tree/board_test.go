@@ -175,6 +175,10 @@ func TestBoardLifeOfALeaf(t *testing.T) {
 	after := "after api"
 	b.Observe(Ref{Path: db}, Observation{Waiting: &after, At: b.now})
 	b.expect(t, db, "waiting after api")
+	b.say(db, 2, EventReady, "", map[string]any{"pid": 76.0})
+	if n, _ = b.Node(db); n.PID != 76 {
+		t.Errorf("ready names its process: %+v", n.Leaf)
+	}
 	b.say(db, 2, EventAdopted, "", map[string]any{"pid": 77})
 	if n, _ = b.Node(db); n.PID != 77 || n.State != StateStarting || n.Restarts != 1 {
 		t.Errorf("adopted: %+v %+v", n, n.Leaf)

@@ -15,19 +15,19 @@ type workerOracle struct {
 	normal []int
 	now    time.Time
 
-	booted, spawned, exited, gone   bool // facts that could be true when they came
-	haltKill, haltedInFlight        bool
-	haltAt                          time.Time
-	spawns, probes, monitors        int
-	up, everUp, unready, quit       bool
-	ending                          bool // an end has begun, for whatever reason
-	probeAt, fileAt, signalAt       time.Time
-	killAt, beatAt                  time.Time
-	failures                        int
-	want                            Reason // of Quit: the first cause
-	wakes                           []pendingWake
-	tokens                          map[uint64]bool
-	recordedExit, killedDue, quitOK bool
+	booted, spawned, exited, gone bool // facts that could be true when they came
+	haltKill, haltedInFlight      bool
+	haltAt                        time.Time
+	spawns, probes, monitors      int
+	up, everUp, unready, quit     bool
+	ending                        bool // an end has begun, for whatever reason
+	probeAt, fileAt, signalAt     time.Time
+	killAt, beatAt                time.Time
+	failures                      int
+	want                          Reason // of Quit: the first cause
+	wakes                         []pendingWake
+	tokens                        map[uint64]bool
+	recordedExit, killedDue       bool
 
 	trouble string
 	story   strings.Builder
