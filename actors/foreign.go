@@ -2,6 +2,7 @@ package actors
 
 import (
 	"errors"
+	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/coppice-run/coppice/tree"
@@ -24,6 +25,8 @@ type foreign struct {
 	leaf  *leaf
 	pid   *actor.PID
 	end   *codeDown // how it ended, once known; it is only told when the actor is gone
+	// ending: it has begun to stop, and another Stop might be a dead letter.
+	ending atomic.Bool
 }
 
 // foreignEnd: the actor panicked, or asked for its end.
@@ -41,7 +44,7 @@ func (f *foreign) start(l *leaf) {
 }
 
 func (f *foreign) stop() {
-	if f.pid != nil {
+	if f.pid != nil && f.ending.CompareAndSwap(false, true) {
 		f.leaf.shell.ctx.Stop(f.pid)
 	}
 }
@@ -76,6 +79,9 @@ func (f *foreign) recovering(next actor.ReceiverFunc) actor.ReceiverFunc {
 	broken := false // belongs to the actor's mailbox, as all of this
 	return func(ctx actor.ReceiverContext, envelope *actor.MessageEnvelope) {
 		_, started := envelope.Message.(*actor.Started)
+		if _, stopping := envelope.Message.(*actor.Stopping); stopping {
+			f.ending.Store(true)
+		}
 		switch envelope.Message.(type) {
 		case *actor.Started, *actor.Stopping, *actor.Stopped, *actor.Restarting:
 			// A goroutine that ends in one of these would leave the actor half stopped for ever, so they run on one of their own.

@@ -24,6 +24,11 @@ type house struct {
 	ledger   ledger
 	// loose counts goroutines outside of mailboxes: closing instances and functions that run as children.
 	loose sync.WaitGroup
+	// patient makes a stop wait its turn behind an ordered sequence that runs below, as OTP's mailbox does.
+	patient bool
+	// heard is told every fact that a child tells its parent, before the parent has it; nil: nobody is. For tests.
+	heard func(child tree.Ref, fact tree.Fact)
+
 	calls atomic.Uint64 // the last number used for an administrative fact
 	// gaveUp is set when the supervisor at path "" exceeded its intensity.
 	gaveUp atomic.Bool

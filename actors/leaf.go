@@ -26,6 +26,15 @@ func (e Ended) Error() string { return e.Reason.Text }
 // ErrIgnore, returned before a Service is ready, means that there is nothing to run, which counts as a successful start.
 var ErrIgnore = errors.New("nothing to run")
 
+// refKey is the key of a function's Ref in its context.
+type refKey struct{}
+
+// RefOf says which incarnation of which node the Func or Service with this ctx is.
+func RefOf(ctx context.Context) tree.Ref {
+	ref, _ := ctx.Value(refKey{}).(tree.Ref)
+	return ref
+}
+
 // leaf is the actor of a child that is code of this program: a function, or an actor of the embedder's. The code itself is
 // an engine; the leaf speaks for it.
 type leaf struct {
@@ -184,7 +193,7 @@ type function struct {
 }
 
 func (f *function) start(l *leaf) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), refKey{}, l.ref))
 	f.cancel = cancel
 	if f.early {
 		l.ready()

@@ -96,7 +96,7 @@ func (s *supervisor) stop(o tree.Stop) {
 	}
 	seq := s.house.journal.Append(tree.Event{Path: k.path, Incarnation: o.Inc, Kind: tree.EventStopping,
 		Reason: o.Reason, Cause: o.Cause})
-	k.shell.halt(tree.Halt{Reason: tree.Reason{Class: tree.Shutdown, Text: o.Reason}, Kill: o.Kill, Seq: seq})
+	k.shell.halt(tree.Halt{Reason: tree.Reason{Class: tree.Shutdown, Text: o.Reason}, Kill: o.Kill, Seq: seq, Wait: s.house.patient})
 }
 
 func (s *supervisor) recordBackoff(o tree.Backoff) tree.Seq {

@@ -126,7 +126,12 @@ func (s *supervisor) pathOf(child string) string {
 func (s *supervisor) adopt(o tree.Start, path string, boot tree.Seq) {
 	ref := tree.Ref{Path: path, Inc: o.Inc}
 	name := o.Child
-	tell := func(f tree.Fact) { s.shell.PostUserMessage(f) }
+	tell := func(f tree.Fact) {
+		if s.house.heard != nil {
+			s.house.heard(ref, f)
+		}
+		s.shell.PostUserMessage(f)
+	}
 	s.next = s.house.build(ref, o.Spec, name, tell)
 	k := &kid{shell: s.next, inc: o.Inc, path: path}
 	if _, err := s.shell.ctx.SpawnNamed(s.props, actorName(name, o.Inc)); err != nil {
