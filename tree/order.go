@@ -83,7 +83,8 @@ type (
 		Cause  Seq
 	}
 	// Reply answers an administrative fact. Error is "" or one of OTP's: already_started, already_present, running,
-	// restarting, not_found, simple_one_for_one, start_failed, bad_combination. Value is "undefined" after an ignored start, or
+	// restarting, not_found, simple_one_for_one, start_failed, bad_combination; or "held", when RestartChild meets a child
+	// that an operator keeps down. Value is "undefined" after an ignored start, or
 	// what WhichChildren and CountChildren ask for.
 	Reply struct {
 		Call     uint64

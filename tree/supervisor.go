@@ -134,8 +134,8 @@ func (s *Supervisor) record(fact Fact) {
 		}
 	case Ignored:
 		s.seq = f.Seq
-		if c := s.current(f.Child, f.Inc); c != nil && c.phase == starting {
-			s.ignored(c)
+		if c := s.current(f.Child, f.Inc); c != nil {
+			s.recordIgnored(c)
 		}
 	case Down:
 		s.seq = f.Seq
@@ -247,6 +247,16 @@ func (s *Supervisor) escalate(c *child) {
 		s.rest(c, StateStopped, idleStopped, why)
 	}
 	s.stopAll(Reason{Class: Shutdown, Text: why}, why)
+}
+
+// recordIgnored tells a start that had nothing to run from one that was told to stop meanwhile.
+func (s *Supervisor) recordIgnored(c *child) {
+	switch {
+	case c.phase == stopping || c.toStop:
+		s.gone(c, "nothing to run")
+	case c.phase == starting:
+		s.ignored(c)
+	}
 }
 
 // recordDown decides whether an end is news at once or waits its turn.

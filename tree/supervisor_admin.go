@@ -126,8 +126,10 @@ func (s *Supervisor) restartChild(f RestartChild) {
 		s.fail(f.Call, "running")
 	case c.idle == idleRestarting:
 		s.fail(f.Call, "restarting")
+	case c.held:
+		s.fail(f.Call, "held")
 	default:
-		c.held, c.why = false, ""
+		c.clean()
 		s.want(c, ticket{reason: "start", cause: s.seq, asked: true, call: f.Call})
 	}
 }

@@ -55,6 +55,7 @@ type child struct {
 	dynamic bool // by StartChild: once dropped it is forgotten
 	removed bool // deleted, though some list may still point here
 	boot    bool // its first start is not over
+	born    bool // it was started in the life of this supervisor
 
 	after, dependents []*child // by Spec.After
 
@@ -121,11 +122,12 @@ func (s *Supervisor) remove(c *child) {
 	delete(s.byName, c.spec.Name)
 	c.removed, c.dropped = true, true
 	s.recount(c)
-	if len(c.after)+len(c.dependents) > 0 {
-		s.link()
-		s.recheck(c.dependents)
-	}
 	s.emit(Forget{Child: c.spec.Name, Cause: s.seq})
+	if len(c.after)+len(c.dependents) > 0 {
+		dependents := c.dependents
+		s.link()
+		s.recheck(dependents)
+	}
 }
 
 // place moves a child to a phase, and when that is down says why it stays there.

@@ -41,12 +41,13 @@ func (s *Supervisor) ignored(c *child) {
 	c.boot = false
 	s.place(c, down, idleIgnored)
 	kept := c.running.asked && !c.running.fresh // RestartChild keeps even a temporary child's spec
-	s.started(c, "undefined")
-	if s.simple() || c.temporary() && !kept {
-		s.drop(c, "nothing to run")
-		return
-	}
+	c.dropped = s.simple() || c.temporary() && !kept
+	s.recount(c)
 	s.tell(c, StateDone, "nothing to run")
+	s.started(c, "undefined")
+	if c.dropped && c.dynamic {
+		s.remove(c)
+	}
 }
 
 // gone ends a stop that was asked for: it never triggers or counts anything.
@@ -192,7 +193,7 @@ func (s *Supervisor) free(c *child) {
 		}
 		t := w.ticket
 		if t == nil {
-			t = &ticket{reason: "sibling " + c.spec.Name, cause: s.seq, restart: w.inc > 0}
+			t = &ticket{reason: "sibling " + c.spec.Name, cause: s.seq, restart: w.born}
 		}
 		s.want(w, *t)
 	}

@@ -93,6 +93,13 @@ func (s *Supervisor) settleTogether() {
 	if s.awaited > 0 && s.policy.StrategyOr() != OneForOne {
 		return
 	}
+	for progress := true; progress && len(s.starts) > 0; {
+		progress = s.startTogether()
+	}
+}
+
+// startTogether starts all that are down, and tells whether any left the list: that may have put others into it.
+func (s *Supervisor) startTogether() (progress bool) {
 	waiting := s.starts
 	s.starts = nil
 	for _, c := range waiting {
@@ -103,12 +110,13 @@ func (s *Supervisor) settleTogether() {
 			s.starts = append(s.starts, c)
 			continue
 		}
-		c.queued = false
+		c.queued, progress = false, true
 		s.pass(c)
 	}
 	if s.starts == nil {
 		s.starts = waiting[:0]
 	}
+	return progress
 }
 
 // blocked tells whether a child that comes after this one, and must go too, is still there.
@@ -128,6 +136,10 @@ func (s *Supervisor) pass(c *child) bool {
 		return true
 	}
 	c.gated = true
+	if s.starting == c {
+		s.starting = nil // a sequence never waits for a gate: what opens it may be in the queue
+	}
+	s.free(c)
 	s.tell(c, StateWaiting, "after "+c.gate())
 	if t := c.ticket; t.asked {
 		// The caller gets its answer; from here on the child is wanted like any other.
@@ -144,7 +156,7 @@ func (s *Supervisor) orderStart(c *child) {
 	s.cancelDelay(c)
 	c.inc++
 	s.used[c.spec.Name] = c.inc
-	c.dropped = false
+	c.dropped, c.born = false, true
 	s.place(c, starting, idleWaiting)
 	s.emit(Start{Child: c.spec.Name, Inc: c.inc, Spec: c.spec, Restart: t.restart, Attempt: t.attempt,
 		Reason: t.reason, Cause: t.cause})

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -79,10 +80,14 @@ func (s *Supervisor) delayed(c *child) *child {
 
 // joinDelay makes a child that failed while its group waits already wait with it, until the later of the two moments.
 func (s *Supervisor) joinDelay(c, lead *child, delay time.Duration) {
-	s.wait(c, lead, "sibling "+lead.spec.Name)
 	if s.now.Add(delay).After(lead.due) {
 		s.await(lead, delay)
 	}
+	s.place(c, down, idleWaiting)
+	c.ticket, c.lead = nil, lead
+	lead.waiters = append(lead.waiters, c)
+	s.emit(Backoff{Child: c.spec.Name, Inc: c.inc, Delay: lead.due.Sub(s.now), Attempt: c.attempt, Slow: c.slow,
+		Reason: c.lastWhy, Cause: s.seq})
 	s.suspend(lead)
 }
 
@@ -109,7 +114,7 @@ func (s *Supervisor) suspend(lead *child) {
 		}
 		s.leave(m, why)
 		switch {
-		case m.dropped || m.temporary() || !m.startable() || m.lead == lead:
+		case !m.startable() || m.temporary() && m.born || m.lead == lead:
 		case m.phase == down && (m.idle == idleDone || m.idle == idleIgnored || m.idle == idleStopped):
 			// It rests; the group start will take it along as OTP does.
 		default:
@@ -135,8 +140,8 @@ func (s *Supervisor) regroup(c *child) {
 		case m == c:
 			s.cancelDelay(c)
 			s.want(c, ticket{reason: c.lastWhy, cause: s.seq, restart: true, attempt: c.attempt})
-		case !m.startable() || m.temporary():
-		case m.inc == 0 && m.boot:
+		case !m.startable() || m.temporary() && m.born:
+		case !m.born && m.boot:
 			s.cancelDelay(m)
 			s.want(m, ticket{reason: "start", cause: s.seq})
 		default:
@@ -144,10 +149,11 @@ func (s *Supervisor) regroup(c *child) {
 			s.want(m, ticket{reason: why, cause: s.seq, restart: true})
 		}
 	}
-	c.waiters = nil
+	c.waiters = slices.DeleteFunc(c.waiters, func(w *child) bool { return w.lead != c })
 }
 
-// leave takes one member of a group down. A temporary one is dropped, even if it never ran.
+// leave takes one member of a group down. A temporary one is dropped, even if it never ran, but for one whose first start
+// is still to come.
 func (s *Supervisor) leave(m *child, why string) {
 	switch {
 	case m.phase != down:
@@ -156,7 +162,7 @@ func (s *Supervisor) leave(m *child, why string) {
 		}
 		m.lead = nil
 		s.markStop(m, why)
-	case m.temporary() && !m.dropped && !m.held:
+	case m.temporary() && !m.dropped && !m.held && !m.boot:
 		s.drop(m, why)
 	}
 }

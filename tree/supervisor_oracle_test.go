@@ -1,0 +1,446 @@
+package tree
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// oracle watches the facts that a supervisor gets and the orders that it gives, and holds them against the promises of
+// the package: one function each. It knows nothing of the machine's insides. Trouble is the first broken promise.
+type oracle struct {
+	policy   Supervise
+	template Spec // of a simple supervisor
+	kids     map[string]*watched
+	order    []string        // of the children, in start order
+	coming   map[string]Spec // by StartChild, whose turn has not come
+	facts    Seq
+	now      time.Time
+	trouble  string
+
+	quitting, killing, quit, escalated bool
+	ends                               int // unasked ends that may need a restart
+	counted                            []time.Time
+	lastStart, lastStop                map[Seq]int // by cause: the place of the newest automatic start and stop
+}
+
+// watched is what the facts and orders so far say of one child.
+type watched struct {
+	spec                     Spec
+	inc, highest             int
+	alive, up, ready         bool
+	stopping, ignored        bool
+	manualStart, manualStop  bool
+	held, over, failed, done bool // over: temporary and ended; done: transient and ended as it should
+	backedOff                int  // the incarnation whose end was counted by a Backoff
+}
+
+func newOracle(spec Spec) *oracle {
+	o := &oracle{kids: map[string]*watched{}, lastStart: map[Seq]int{}, lastStop: map[Seq]int{},
+		coming: map[string]Spec{}}
+	o.adopt(spec)
+	return o
+}
+
+func (o *oracle) adopt(spec Spec) {
+	o.policy = *spec.Supervise
+	o.lastStart, o.lastStop = map[Seq]int{}, map[Seq]int{}
+	if o.simple() {
+		o.template = spec.Children[0]
+		return
+	}
+	var order []string
+	for _, c := range spec.Children {
+		order = append(order, c.Name)
+		w := o.kids[c.Name]
+		if w == nil {
+			w = &watched{held: c.Disabled}
+			o.kids[c.Name] = w
+		}
+		w.spec, w.over = c, false
+	}
+	for _, name := range o.order {
+		if !slices.Contains(order, name) {
+			order = append(order, name)
+		}
+	}
+	o.order = order
+}
+
+func (o *oracle) simple() bool  { return o.policy.StrategyOr() == SimpleOneForOne }
+func (o *oracle) ordered() bool { return o.policy.StartOr() == Ordered }
+
+func (o *oracle) say(promise int, format string, args ...any) {
+	if o.trouble == "" {
+		o.trouble = fmt.Sprintf("promise %d is broken: ", promise) + fmt.Sprintf(format, args...)
+	}
+}
+
+func byOperator(reason string) bool {
+	return strings.HasPrefix(reason, "started by") || strings.HasPrefix(reason, "restarted by") ||
+		strings.HasPrefix(reason, "stopped by")
+}
+
+// see takes one step: first the fact, then each order.
+func (o *oracle) see(now time.Time, fact Fact, orders []Order) {
+	o.now = now
+	wasOver := o.quit
+	halted := o.learn(fact)
+	if wasOver && len(orders) > 0 {
+		o.say(6, "orders after Quit: %v", orders)
+	}
+	stepStart, stepStop := -1, len(o.order)
+	for _, order := range orders {
+		if name, ok := orderChild(order); ok {
+			_, starts := order.(Start)
+			if spec, ok := o.coming[name]; ok && (o.kids[name] == nil || starts && o.kids[name].over) {
+				delete(o.coming, name)
+				spec.Name = name
+				o.learnNew(spec)
+			}
+		}
+		o.named(order)
+		o.explained(order)
+		switch f := order.(type) {
+		case Start:
+			if w := o.kids[f.Child]; w != nil {
+				o.oneIncarnation(f, w)
+				o.startsInOrder(f, w, &stepStart)
+				o.policyHolds(f, w)
+				o.restartsCounted(f, w)
+				o.noStartAtTheEnd(f)
+				w.inc, w.highest, w.alive, w.up, w.ready, w.stopping = f.Inc, max(w.highest, f.Inc), true, false, false, false
+				w.ignored, w.manualStart, w.done, w.failed, w.over = false, byOperator(f.Reason), false, false, false
+			}
+		case Stop:
+			if w := o.kids[f.Child]; w != nil {
+				o.stopsInOrder(f, w, &stepStop)
+				w.stopping, w.manualStop = true, byOperator(f.Reason)
+			}
+		case Backoff:
+			if w := o.kids[f.Child]; w != nil && w.backedOff != f.Inc {
+				w.backedOff = f.Inc
+				o.count()
+			}
+		case Rest:
+			if w := o.kids[f.Child]; w != nil {
+				w.failed, w.ignored = f.State == StateFailed, w.ignored && f.State == StateDone
+				w.over = w.over || (f.State == StateDone && w.spec.Restart.PolicyOr() == Temporary)
+			}
+		case Forget:
+			delete(o.kids, f.Child)
+			o.order = slices.DeleteFunc(o.order, func(n string) bool { return n == f.Child })
+		case Escalate:
+			o.escalates(f)
+		case Quit:
+			o.quits(f)
+		}
+	}
+	o.haltProceeds(halted)
+}
+
+// learn records what a fact says.
+func (o *oracle) learn(fact Fact) (halted bool) {
+	seq := func(s Seq) { o.facts = max(o.facts, s) }
+	child := func(name string, inc int) *watched {
+		if w := o.kids[name]; w != nil && w.inc == inc && w.alive {
+			return w
+		}
+		return &watched{}
+	}
+	switch f := fact.(type) {
+	case Boot:
+		seq(f.Seq)
+	case Halt:
+		seq(f.Seq)
+		if !f.Wait {
+			o.quitting, o.killing = true, o.killing || f.Kill
+			return true
+		}
+	case Wake:
+		seq(f.Seq)
+	case Up:
+		seq(f.Seq)
+		w := child(f.Child, f.Inc)
+		w.up, w.ready = true, true
+	case Unready:
+		seq(f.Seq)
+		child(f.Child, f.Inc).ready = false
+	case Ignored:
+		seq(f.Seq)
+		w := child(f.Child, f.Inc)
+		if !w.up {
+			w.alive, w.ignored, w.ready = false, !w.stopping, false
+		}
+	case Down:
+		seq(f.Seq)
+		w := child(f.Child, f.Inc)
+		if w.alive && !w.stopping {
+			o.ends++
+			w.over = w.over || w.spec.Restart.PolicyOr() == Temporary
+			w.done = w.spec.Restart.PolicyOr() == Transient && !f.Reason.Abnormal()
+		}
+		w.alive, w.up, w.ready = false, false, false
+	case Hold:
+		seq(f.Seq)
+		if w := o.kids[f.Child]; w != nil && !o.quitting {
+			w.held, w.ignored = true, false
+		}
+	case Release:
+		seq(f.Seq)
+		if w := o.kids[f.Child]; w != nil {
+			w.held = false
+		}
+	case Bounce:
+		seq(f.Seq)
+		if w := o.kids[f.Child]; w != nil {
+			w.held = false
+		}
+	case Roll:
+		seq(f.Seq)
+	case StartChild:
+		seq(f.Seq)
+		o.coming[f.Spec.Name] = f.Spec
+	case RestartChild:
+		seq(f.Seq)
+		if w := o.kids[f.Child]; w != nil {
+			w.over, w.failed = false, false
+		}
+	case TerminateChild:
+		seq(f.Seq)
+	case DeleteChild:
+		seq(f.Seq)
+	case ChangeSpec:
+		seq(f.Seq)
+		if f.Spec.Supervise != nil {
+			o.adopt(f.Spec)
+		}
+	}
+	return false
+}
+
+func (o *oracle) learnNew(spec Spec) {
+	if o.simple() {
+		spec.Restart = o.template.Restart
+	}
+	if w := o.kids[spec.Name]; w == nil {
+		o.kids[spec.Name] = &watched{spec: spec}
+		o.order = append(o.order, spec.Name)
+	} else {
+		w.over = false
+	}
+}
+
+// 1. A child has at most one incarnation at a time, and no number is used twice.
+func (o *oracle) oneIncarnation(f Start, w *watched) {
+	if w.alive {
+		o.say(1, "%s#%d starts while #%d is there", f.Child, f.Inc, w.inc)
+	}
+	if f.Inc <= w.highest {
+		o.say(1, "%s#%d starts, but #%d was used", f.Child, f.Inc, w.highest)
+	}
+}
+
+// 2. Ordered starts go left to right, each after the one before is up; After always gates a start.
+func (o *oracle) startsInOrder(f Start, w *watched, inStep *int) {
+	for _, name := range w.spec.After {
+		if a := o.kids[name]; a != nil && !(a.alive && a.up && a.ready) && !a.ignored {
+			o.say(2, "%s starts, but comes after %s, which is not up", f.Child, name)
+		}
+	}
+	if byOperator(f.Reason) {
+		return
+	}
+	place := slices.Index(o.order, f.Child)
+	if !o.ordered() {
+		if place < *inStep {
+			o.say(2, "%s starts after a later one", f.Child)
+		}
+		*inStep = place
+		return
+	}
+	for _, name := range o.order {
+		if k := o.kids[name]; k != nil && k.alive && !k.up && !k.manualStart && !k.stopping {
+			o.say(2, "%s starts while %s is starting", f.Child, name)
+		}
+		if k := o.kids[name]; k != nil && k.alive && k.stopping && !k.manualStop && !k.held {
+			o.say(2, "%s starts while %s is stopping", f.Child, name)
+		}
+	}
+	if before, ok := o.lastStart[f.Cause]; ok && before > place {
+		o.say(2, "%s starts after a later one of the same sequence", f.Child)
+	}
+	o.lastStart[f.Cause] = place
+}
+
+// 3. Ordered stops go right to left, each after the one before is gone; together-stops go at once, but a child stops
+// before those it comes after.
+func (o *oracle) stopsInOrder(f Stop, w *watched, inStep *int) {
+	if byOperator(f.Reason) || f.Kill {
+		return
+	}
+	place := slices.Index(o.order, f.Child)
+	if o.simple() {
+		return
+	}
+	if !o.ordered() {
+		for _, name := range o.order {
+			d := o.kids[name]
+			if d != nil && d.alive && slices.Contains(d.spec.After, f.Child) && (d.stopping || o.quitting) {
+				o.say(3, "%s stops before %s, which comes after it, is gone", f.Child, name)
+			}
+		}
+		return
+	}
+	for _, name := range o.order {
+		if k := o.kids[name]; k != nil && k.alive && k.stopping && !k.manualStop && !k.held {
+			o.say(3, "%s stops while %s is stopping", f.Child, name)
+		}
+	}
+	if before, ok := o.lastStop[f.Cause]; ok && before < place {
+		o.say(3, "%s stops after an earlier one of the same sequence", f.Child)
+	}
+	o.lastStop[f.Cause] = place
+}
+
+// 4. Permanent, transient and temporary mean what OTP says; a temporary child never comes back. What an operator holds,
+// or what has failed, only an operator starts.
+func (o *oracle) policyHolds(f Start, w *watched) {
+	if byOperator(f.Reason) {
+		return
+	}
+	switch {
+	case w.held:
+		o.say(4, "%s starts although it is held", f.Child)
+	case w.failed:
+		o.say(4, "%s starts although it has failed", f.Child)
+	case w.over:
+		o.say(4, "%s is temporary and comes back", f.Child)
+	case w.done && f.Attempt > 0:
+		o.say(4, "%s is transient, ended as it should, and is restarted", f.Child)
+	case f.Restart && w.spec.Restart.PolicyOr() == Temporary:
+		o.say(4, "%s is temporary and is restarted", f.Child)
+	}
+}
+
+// 5. More than the intensity's restarts within its period: everything stops and the parent is told.
+func (o *oracle) restartsCounted(f Start, w *watched) {
+	if f.Restart && f.Attempt > 0 && (w.backedOff == 0 || w.backedOff != w.inc) {
+		o.count()
+	}
+}
+
+func (o *oracle) count() {
+	i := o.policy.Intensity
+	if i == nil {
+		return
+	}
+	o.counted = slices.DeleteFunc(append(o.counted, o.now), func(t time.Time) bool { return o.now.Sub(t) > i.Period })
+	if len(o.counted) > i.Restarts {
+		o.say(5, "%d restarts within %s, allowed are %d", len(o.counted), i.Period, i.Restarts)
+	}
+}
+
+func (o *oracle) escalates(f Escalate) {
+	o.quitting, o.escalated = true, true
+	w := o.kids[f.Child]
+	limit := w != nil && w.spec.Restart.OnLimit == OnLimitEscalate
+	if i := o.policy.Intensity; !limit && (i == nil || o.ends <= i.Restarts) {
+		o.say(5, "%s escalates after %d ends", f.Child, o.ends)
+	}
+	if f.Reason != "intensity exceeded by "+f.Child {
+		o.say(5, "the reason is %q", f.Reason)
+	}
+}
+
+// 6. After Quit, nothing. Every Halt ends in Quit.
+func (o *oracle) quits(f Quit) {
+	if o.quit {
+		o.say(6, "a second Quit")
+	}
+	o.quit, o.quitting = true, true
+	for _, name := range o.order {
+		if w := o.kids[name]; w != nil && w.alive {
+			o.say(6, "Quit while %s is there", name)
+		}
+	}
+	if o.escalated && f.Reason.Class != Shutdown {
+		o.say(5, "the parent hears %v", f.Reason)
+	}
+}
+
+func (o *oracle) noStartAtTheEnd(f Start) {
+	if o.quitting {
+		o.say(6, "%s starts while everything stops", f.Child)
+	}
+}
+
+// haltProceeds looks whether an end that has begun goes on: something is stopping as long as something is there.
+func (o *oracle) haltProceeds(halted bool) {
+	if !o.quitting || o.quit {
+		return
+	}
+	moving, there := 0, 0
+	for _, name := range o.order {
+		w := o.kids[name]
+		if w == nil || !w.alive {
+			continue
+		}
+		there++
+		if w.stopping {
+			moving++
+			continue
+		}
+		waits := slices.ContainsFunc(o.order, func(d string) bool {
+			k := o.kids[d]
+			return k != nil && k.alive && slices.Contains(k.spec.After, name)
+		})
+		if !o.ordered() && !waits {
+			o.say(3, "%s is not told to stop, though all stop together", name)
+		}
+		if o.killing && halted {
+			o.say(6, "%s is not killed", name)
+		}
+	}
+	if moving == 0 {
+		o.say(6, "%d children are there, none is stopping, and no Quit comes", there)
+	}
+}
+
+// 8. No order concerns another supervisor's children.
+func (o *oracle) named(order Order) {
+	if name, ok := orderChild(order); ok && o.kids[name] == nil {
+		o.say(8, "%s is nobody here", name)
+	}
+}
+
+func orderChild(order Order) (string, bool) {
+	switch f := order.(type) {
+	case Start:
+		return f.Child, true
+	case Stop:
+		return f.Child, true
+	case Backoff:
+		return f.Child, true
+	case Rest:
+		return f.Child, true
+	case Escalate:
+		return f.Child, true
+	}
+	return "", false
+}
+
+// 10. Every order that changes a child carries a reason and the number of the fact that caused it.
+func (o *oracle) explained(order Order) {
+	if _, ok := orderChild(order); !ok {
+		return
+	}
+	text, cause := orderText(order)
+	if strings.HasSuffix(text, ": ") {
+		o.say(10, "no reason: %s", text)
+	}
+	if cause == 0 || cause > o.facts {
+		o.say(10, "cause %d of %d facts: %s", cause, o.facts, text)
+	}
+}
