@@ -1,6 +1,8 @@
 package config
 
 import (
+	"errors"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -248,8 +250,10 @@ func (d *decoder) look(path string, folder bool) string {
 	why := ""
 	stat, err := d.around.Stat(path)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		why = "is missing"
 	case err != nil:
-		why = "cannot be found: " + causeOf(err).Error()
+		why = "cannot be looked at: " + causeOf(err).Error()
 	case folder && !stat.IsDir():
 		why = "is not a folder"
 	case !folder && stat.IsDir():
