@@ -17,8 +17,10 @@ type handle struct {
 	house   *house
 	ref     tree.Ref
 	shell   *shell      // the worker's
-	stop    func()      // cancels a launch that runs
-	dequeue func() bool // takes back one that waits
+	// stop cancels a launch that runs, dequeue takes back one that waits; both belong to the worker's mailbox and are nil
+	// when the launch is over.
+	stop    func()
+	dequeue func() bool
 
 	gone atomic.Bool // nothing of the process runs
 
@@ -85,11 +87,22 @@ func (h *handle) tell(fact tree.Fact) {
 // cancel takes back a launch. True: it had not begun and nothing comes of it. False: it runs, was told to give up, and its
 // answer comes.
 func (h *handle) cancel() bool {
+	if h.dequeue == nil {
+		return false
+	}
 	if h.dequeue() {
 		return true
 	}
 	h.stop()
 	return false
+}
+
+// over frees what only a launch needs.
+func (h *handle) over() {
+	if h.stop != nil {
+		h.stop()
+	}
+	h.stop, h.dequeue = nil, nil
 }
 
 // do hands an order to the instance, if there is one.
@@ -125,7 +138,7 @@ func (h *handle) pid() int {
 // release is called once, when the worker quits. What still runs then is killed: now, or when its launch is over. The
 // instance is closed outside the mailbox.
 func (h *handle) release() {
-	h.stop()
+	h.over()
 	h.mu.Lock()
 	h.lost = true
 	h.mu.Unlock()

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -12,11 +13,26 @@ import (
 // NewSystem makes an ActorSystem that logs to log, at Trace what protoactor calls Info or less. Nothing of it runs while it
 // has no actor, so there is nothing to shut down: Shutdown stops nothing and must not be called twice.
 func NewSystem(log hclog.Logger) *actor.ActorSystem {
-	return actor.NewActorSystem(
+	system := actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(logHandler{log: log}) }),
 		// After a dead letter protoactor keeps a goroutine for this long.
 		actor.WithDeadLetterThrottleInterval(time.Millisecond),
 	)
+	shrink(system.ProcessRegistry)
+	return system
+}
+
+// shrink gives the registry of a new system fewer buckets. It comes with 1,024 of 32 maps each, 2.8 MiB that are as much as
+// a thousand workers need; eight are plenty for a few cores.
+func shrink(registry *actor.ProcessRegistryValue) {
+	all := registry.LocalPIDs
+	few := &actor.SliceMap{LocalPIDs: slices.Clone(all.LocalPIDs[:8])}
+	for _, id := range []string{"deadletter", "eventstream"} {
+		if process, ok := all.GetBucket(id).Pop(id); ok {
+			few.GetBucket(id).Set(id, process)
+		}
+	}
+	registry.LocalPIDs = few
 }
 
 // logHandler writes protoactor's records to hclog.

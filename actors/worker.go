@@ -87,6 +87,7 @@ func (w *worker) receive(msg any) {
 // arrived is the end of a launch: Spawned or SpawnFailed, and then what was told meanwhile.
 func (w *worker) arrived(m launched) {
 	w.launching = false
+	w.handle.over()
 	early := w.early
 	w.early = nil
 	if m.err != nil {
@@ -225,6 +226,7 @@ func (w *worker) mourn(msg any) {
 	switch m := msg.(type) {
 	case launched:
 		w.launching = false
+		w.handle.over()
 		if m.err != nil || w.handle.gone.Load() {
 			w.buried()
 			return
