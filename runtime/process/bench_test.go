@@ -38,6 +38,9 @@ func BenchmarkStart(b *testing.B) {
 	}{{"process", false}, {"shim", true}} {
 		b.Run(c.name, func(b *testing.B) {
 			table := NewTable(self)
+			if err := table.Subreaper(); err != nil {
+				b.Fatal(err)
+			}
 			cmd := Command{Argv: argv, Env: env}
 			if c.shim {
 				cmd.Limits.OpenFiles = 256

@@ -114,6 +114,9 @@ func (p *Process) look(found *survey, known map[int]uint64) {
 			found.one(pid)
 		}
 	}
+	if reaped && !p.table.adopts() && !p.signalGroup(0) {
+		return // nothing of the group is left, and orphans of other sessions went elsewhere: no reason to read all of /proc
+	}
 	for _, pid := range p.table.orphans() {
 		if pid == p.pid || found.seen[pid] {
 			continue
@@ -251,14 +254,18 @@ func (v *survey) walk(pid int) {
 	}
 }
 
+// adopts tells whether orphans come to this program.
+func (t *Table) adopts() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.subreaper || os.Getpid() == 1
+}
+
 // orphans lists the processes that may have lost their parents: this program's children that it did not start, or, where
 // orphans go elsewhere, every process there is.
 func (t *Table) orphans() []int {
-	t.mu.Lock()
-	ours := t.subreaper || os.Getpid() == 1
-	t.mu.Unlock()
 	var pids []int
-	if ours {
+	if t.adopts() {
 		pids = adopted()
 	} else {
 		pids = numbersIn("/proc")
