@@ -14,9 +14,9 @@ var errCancelled = errors.New("cannot start: cancelled")
 // handle holds one launch and what came of it. It is not part of the worker's actor value, and what turns up after the worker
 // gave up is still killed and released by it.
 type handle struct {
-	house   *house
-	ref     tree.Ref
-	shell   *shell      // the worker's
+	house *house
+	ref   tree.Ref
+	shell *shell // the worker's
 	// stop cancels a launch that runs, dequeue takes back one that waits; both belong to the worker's mailbox and are nil
 	// when the launch is over.
 	stop    func()

@@ -83,10 +83,14 @@ func (s *supervisor) receive(msg any) {
 			delete(s.kids, m.Child)
 		}
 		s.step(m)
-	case tree.Fact:
-		s.step(m)
 	case request:
 		s.call(m)
+	case tree.Fact:
+		if r, ok := asked(m, s.shell.ctx.Sender(), s.shell.ctx.ActorSystem()); ok {
+			s.call(r)
+			return
+		}
+		s.step(m)
 	case stopAsked:
 		s.step(tree.Halt{Reason: tree.Reason{Class: tree.Shutdown, Text: "shutdown"}, Seq: s.boot})
 	}
@@ -112,7 +116,11 @@ func (s *supervisor) call(r request) {
 	}
 	call := s.house.calls.Add(1)
 	s.calls[call] = r.answer
-	s.step(r.fact(call))
+	fact := r.fact(call)
+	if f, ok := fact.(tree.StartChild); ok {
+		s.house.journal.Add(s.ref.Path, f.Spec) // status shows it with what is below it; one that is refused is there already
+	}
+	s.step(fact)
 }
 
 func (s *supervisor) pathOf(child string) string {
