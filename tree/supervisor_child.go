@@ -211,7 +211,8 @@ func (c *child) clean() { c.attempt, c.ends, c.slow = 0, nil, false }
 
 // forgetPlans cancels everything that would start a child.
 func (s *Supervisor) forgetPlans(c *child) {
-	c.ticket, c.gated, c.lead, c.queued = nil, false, nil, false
+	s.tear(c, true)
+	c.gated, c.lead, c.queued = false, nil, false
 	s.cancelDelay(c)
 	if c.phase == down && (c.idle == idleRestarting || c.idle == idleWaiting) {
 		s.place(c, down, idleStopped)

@@ -264,24 +264,24 @@ func (h *host) operate(k int) {
 
 func (h *host) administer() {
 	h.extra++
-	name := h.any()
+	name, seq := h.any(), h.next()
 	switch h.pick(7) {
 	case 0, 1:
 		c := h.child(fmt.Sprintf("x%d", h.extra%3), h.spec.Supervise)
 		c.Disabled = false
-		h.tell(StartChild{Spec: c, Call: uint64(h.seq + 1), Seq: h.next()})
+		h.tell(StartChild{Spec: c, Call: uint64(seq), Seq: seq})
 	case 2:
 		h.admin = true
-		h.tell(TerminateChild{Child: name, Call: uint64(h.seq + 1), Seq: h.next()})
+		h.tell(TerminateChild{Child: name, Call: uint64(seq), Seq: seq})
 	case 3:
 		h.admin = true
-		h.tell(RestartChild{Child: name, Call: uint64(h.seq + 1), Seq: h.next()})
+		h.tell(RestartChild{Child: name, Call: uint64(seq), Seq: seq})
 	case 4:
-		h.tell(DeleteChild{Child: name, Call: uint64(h.seq + 1), Seq: h.next()})
+		h.tell(DeleteChild{Child: name, Call: uint64(seq), Seq: seq})
 	case 5:
-		h.tell(WhichChildren{Call: uint64(h.next())})
+		h.tell(WhichChildren{Call: uint64(seq)})
 	case 6:
-		h.tell(CountChildren{Call: uint64(h.next())})
+		h.tell(CountChildren{Call: uint64(seq)})
 	}
 }
 
@@ -346,6 +346,9 @@ func (h *host) calm() {
 
 // allWanted looks, at rest, whether a child is down that nothing keeps down: a restart that was lost.
 func (h *host) allWanted() {
+	if n := len(h.watch.calls); n > 0 && !h.watch.quitting && !h.watch.quit {
+		h.watch.say(7, "%d calls are not answered", n)
+	}
 	if h.watch.quitting || h.watch.quit || h.admin || h.watch.trouble != "" {
 		return
 	}

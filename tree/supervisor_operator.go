@@ -68,6 +68,7 @@ func (s *Supervisor) bounce(c *child, why string) {
 
 // startManual starts a child that is down at once, outside every sequence; only its gate can make it wait.
 func (s *Supervisor) startManual(c *child, t ticket) {
+	s.tear(c, false)
 	c.ticket, c.lead, c.queued = &t, nil, false
 	s.cancelDelay(c)
 	s.place(c, down, idleWaiting)

@@ -15,6 +15,8 @@ type oracle struct {
 	kids     map[string]*watched
 	order    []string        // of the children, in start order
 	coming   map[string]Spec // by StartChild, whose turn has not come
+	line     []string        // their names, in order
+	calls    map[uint64]bool // not answered yet
 	facts    Seq
 	now      time.Time
 	trouble  string
@@ -38,7 +40,7 @@ type watched struct {
 
 func newOracle(spec Spec) *oracle {
 	o := &oracle{kids: map[string]*watched{}, lastStart: map[Seq]int{}, lastStop: map[Seq]int{},
-		coming: map[string]Spec{}}
+		coming: map[string]Spec{}, calls: map[uint64]bool{}}
 	o.adopt(spec)
 	return o
 }
@@ -94,10 +96,8 @@ func (o *oracle) see(now time.Time, fact Fact, orders []Order) {
 	for _, order := range orders {
 		if name, ok := orderChild(order); ok {
 			_, starts := order.(Start)
-			if spec, ok := o.coming[name]; ok && (o.kids[name] == nil || starts && o.kids[name].over) {
-				delete(o.coming, name)
-				spec.Name = name
-				o.learnNew(spec)
+			if _, ok := o.coming[name]; ok && (o.kids[name] == nil || starts && o.kids[name].over) {
+				o.learnComing(name)
 			}
 		}
 		o.named(order)
@@ -131,6 +131,11 @@ func (o *oracle) see(now time.Time, fact Fact, orders []Order) {
 		case Forget:
 			delete(o.kids, f.Child)
 			o.order = slices.DeleteFunc(o.order, func(n string) bool { return n == f.Child })
+		case Reply:
+			if !o.calls[f.Call] {
+				o.say(7, "call %d is answered twice, or never came", f.Call)
+			}
+			delete(o.calls, f.Call)
 		case Escalate:
 			o.escalates(f)
 		case Quit:
@@ -150,6 +155,10 @@ func (o *oracle) learn(fact Fact) (halted bool) {
 		return &watched{}
 	}
 	switch f := fact.(type) {
+	case WhichChildren:
+		o.calls[f.Call] = true
+	case CountChildren:
+		o.calls[f.Call] = true
 	case Boot:
 		seq(f.Seq)
 	case Halt:
@@ -201,23 +210,44 @@ func (o *oracle) learn(fact Fact) (halted bool) {
 		seq(f.Seq)
 	case StartChild:
 		seq(f.Seq)
+		o.calls[f.Call] = true
 		o.coming[f.Spec.Name] = f.Spec
+		o.line = append(o.line, f.Spec.Name)
 	case RestartChild:
 		seq(f.Seq)
+		o.calls[f.Call] = true
 		if w := o.kids[f.Child]; w != nil {
 			w.over, w.failed = false, false
 		}
 	case TerminateChild:
 		seq(f.Seq)
+		o.calls[f.Call] = true
 	case DeleteChild:
 		seq(f.Seq)
+		o.calls[f.Call] = true
 	case ChangeSpec:
 		seq(f.Seq)
+		o.calls[f.Call] = true
 		if f.Spec.Supervise != nil {
 			o.adopt(f.Spec)
 		}
 	}
 	return false
+}
+
+// learnComing learns of a new child, and of those that came before it.
+func (o *oracle) learnComing(name string) {
+	for len(o.line) > 0 {
+		next := o.line[0]
+		o.line = o.line[1:]
+		if spec, ok := o.coming[next]; ok && (o.kids[next] == nil || next == name) {
+			delete(o.coming, next)
+			o.learnNew(spec)
+		}
+		if next == name {
+			return
+		}
+	}
 }
 
 func (o *oracle) learnNew(spec Spec) {

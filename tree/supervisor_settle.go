@@ -50,6 +50,7 @@ func (s *Supervisor) settleOrdered() {
 		c := s.starts[0]
 		s.starts = s.starts[1:]
 		if c.ticket == nil || !c.queued {
+			c.queued = false
 			continue
 		}
 		if c.phase == stopping {
@@ -104,6 +105,7 @@ func (s *Supervisor) startTogether() (progress bool) {
 	s.starts = nil
 	for _, c := range waiting {
 		if c.ticket == nil || !c.queued {
+			c.queued = false
 			continue
 		}
 		if c.phase != down {
@@ -212,6 +214,7 @@ func (s *Supervisor) killAll() {
 
 // want puts a child that is down, or will be when the stops are done, into the sequence to be started.
 func (s *Supervisor) want(c *child, t ticket) {
+	s.tear(c, false)
 	c.ticket, c.gated, c.lead = &t, false, nil
 	if !c.queued {
 		c.queued = true
@@ -220,6 +223,21 @@ func (s *Supervisor) want(c *child, t ticket) {
 	if c.phase == down {
 		s.place(c, down, idleWaiting)
 	}
+}
+
+// tear gives up a start that is wanted. A caller who asked for it hears that it failed, or that the child is now wanted
+// like any other and will start when its turn comes.
+func (s *Supervisor) tear(c *child, failed bool) {
+	t := c.ticket
+	c.ticket = nil
+	if t == nil || !t.asked || s.life != living {
+		return
+	}
+	if failed {
+		s.fail(t.call, "start_failed")
+		return
+	}
+	s.emit(Reply{Call: t.call, Value: "undefined"})
 }
 
 func without(list []*child, c *child) []*child {

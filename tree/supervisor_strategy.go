@@ -106,20 +106,23 @@ func (s *Supervisor) await(c *child, delay time.Duration) {
 // suspend stops the group of a child that waits for its delay; the siblings wait with it.
 func (s *Supervisor) suspend(lead *child) {
 	from, to := s.affected(lead.index)
-	why := "sibling " + lead.spec.Name
 	for i := to - 1; i >= from; i-- {
 		m := s.kids[i]
 		if m == lead || m.removed {
 			continue
 		}
-		s.leave(m, why)
+		alive := m.phase != down
+		waits := m.lead == lead
+		s.leave(m, lead)
 		switch {
-		case !m.startable() || m.temporary() && m.born || m.lead == lead:
+		case m.lead == lead && !waits:
+			lead.waiters = append(lead.waiters, m)
+		case waits || !m.startable() || m.temporary() && (m.born || alive):
 		case m.phase == down && (m.idle == idleDone || m.idle == idleIgnored || m.idle == idleStopped):
 			// It rests; the group start will take it along as OTP does.
 		default:
-			m.ticket = nil
-			s.wait(m, lead, why)
+			s.tear(m, false)
+			s.wait(m, lead, "sibling "+lead.spec.Name)
 		}
 	}
 }
@@ -130,7 +133,7 @@ func (s *Supervisor) regroup(c *child) {
 	from, to := s.affected(c.index)
 	for i := to - 1; i >= from; i-- {
 		if i < len(s.kids) && s.kids[i] != c {
-			s.leave(s.kids[i], why)
+			s.leave(s.kids[i], c)
 		}
 	}
 	from, to = s.affected(c.index)
@@ -154,13 +157,18 @@ func (s *Supervisor) regroup(c *child) {
 
 // leave takes one member of a group down. A temporary one is dropped, even if it never ran, but for one whose first start
 // is still to come.
-func (s *Supervisor) leave(m *child, why string) {
+func (s *Supervisor) leave(m, lead *child) {
+	why := "sibling " + lead.spec.Name
 	switch {
 	case m.phase != down:
-		if m.ticket != nil && !m.temporary() {
-			m.ticket = nil
-		}
 		m.lead = nil
+		if !m.temporary() {
+			s.tear(m, false)
+			m.queued = false
+			if m.startable() {
+				m.lead = lead
+			}
+		}
 		s.markStop(m, why)
 	case m.temporary() && !m.dropped && !m.held && !m.boot:
 		s.drop(m, why)
