@@ -169,7 +169,11 @@ func (w *worker) wait() syscall.WaitStatus {
 		w.t.Fatal("waited twice")
 	}
 	w.done = true
+	late := time.AfterFunc(20*time.Second, func() { _ = w.cmd.Process.Kill() })
 	_ = w.cmd.Wait()
+	if !late.Stop() {
+		w.t.Fatal("the worker still lived after 20 s")
+	}
 	return w.cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
 
