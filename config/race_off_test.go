@@ -1,0 +1,6 @@
+//go:build !race
+
+package config
+
+// underRace tells that the race detector watches, which makes everything ten times as slow.
+const underRace = false
