@@ -112,7 +112,7 @@ func (f *foreign) guarded(next actor.ReceiverFunc, ctx actor.ReceiverContext, en
 		}
 		*broken = true
 		var end codeDown
-		end.err, end.stack = panicError(cause)
+		end.stack, end.err = panicError(cause)
 		f.leaf.shell.PostUserMessage(foreignEnd{end: end})
 	}()
 	next(ctx, envelope)

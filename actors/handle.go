@@ -37,7 +37,7 @@ func (h *handle) launch(ctx context.Context, spec *tree.Spec) {
 		finished := false
 		defer func() {
 			if cause := recover(); !finished {
-				result.err, result.stack = panicError(cause)
+				result.stack, result.err = panicError(cause)
 			}
 		}()
 		if ctx.Err() != nil || h.shell.halting.Load() {

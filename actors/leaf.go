@@ -215,7 +215,7 @@ func runFunction(ctx context.Context, run Service, post func(any)) {
 	finished := false
 	defer func() {
 		if cause := recover(); !finished {
-			end.err, end.stack = panicError(cause)
+			end.stack, end.err = panicError(cause)
 		}
 		post(end)
 	}()

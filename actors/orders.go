@@ -129,7 +129,8 @@ func (s *supervisor) rest(o tree.Rest) {
 	case tree.StateDone:
 		event.Kind = tree.EventDone
 	case tree.StateFailed:
-		event.Kind, event.Data = tree.EventFailed, map[string]any{}
+		// The delay is null: it is not tried again by itself.
+		event.Kind, event.Data = tree.EventFailed, map[string]any{"delay": nil, "attempt": o.Attempt}
 		s.limitData(o.Child, event.Data)
 	default:
 		event.Kind = tree.EventStopped

@@ -245,9 +245,9 @@ func (w *worker) mourn(msg any) {
 func (w *worker) buried() { w.quit(w.crash.Reason, w.crash.Seq) }
 
 // panicError is what a recovered panic is told as.
-func panicError(cause any) (err error, stack string) {
+func panicError(cause any) (stack string, err error) {
 	if cause == nil {
 		cause = "runtime.Goexit"
 	}
-	return fmt.Errorf("panic: %v", cause), string(debug.Stack())
+	return string(debug.Stack()), fmt.Errorf("panic: %v", cause)
 }

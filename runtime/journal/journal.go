@@ -48,13 +48,16 @@ func New(o Options) *Journal {
 	return &Journal{board: tree.NewBoard(o.Root), kept: window{count: o.Count, bytes: o.Bytes}, last: o.After}
 }
 
-// Append records one event and returns its number. It fills in Seq, and Time where it is zero. The event's Data belongs to
+// Append records one event and returns its number. It fills in Seq, and Time and Data where they are not set. The event's Data belongs to
 // the journal from then on and must not be changed.
 func (j *Journal) Append(ev tree.Event) tree.Seq {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if ev.Time.IsZero() {
 		ev.Time = time.Now() // with its monotonic reading, so that spans survive a step of the clock
+	}
+	if ev.Data == nil {
+		ev.Data = map[string]any{} // which a reader of the JSON can rely on
 	}
 	j.last++
 	ev.Seq = j.last

@@ -15,7 +15,7 @@ import (
 // a reader like any other: where the log's writer is blocked, events wait in the journal, and those that fall out of it
 // meanwhile are counted in one line.
 func (j *Journal) Log(ctx context.Context, log hclog.Logger) {
-	w := logWriter{log: log, nodes: map[string]*nodeLog{}}
+	w := logWriter{log: log, nodes: map[string]*nodeLog{}, stopping: map[string]int{}}
 	follower := j.Follow(Query{})
 	for {
 		events, missed, err := follower.Next(ctx)
@@ -43,6 +43,8 @@ func (f *Follower) rest() (events []tree.Event, missed int) {
 type logWriter struct {
 	log   hclog.Logger
 	nodes map[string]*nodeLog
+	// stopping is the incarnation of a node that was asked to stop.
+	stopping map[string]int
 }
 
 // nodeLog is what the writer remembers of a node that ends again and again, to fold its lines.
@@ -50,6 +52,19 @@ type nodeLog struct {
 	reason string
 	cycles int  // ends in a row for this reason
 	failed bool // the limit was told
+}
+
+// asked tells, and notes, whether an end was asked for: it is no trouble then.
+func (w *logWriter) asked(ev *tree.Event) bool {
+	switch ev.Kind {
+	case tree.EventStopping:
+		w.stopping[ev.Path] = ev.Incarnation
+	case tree.EventExited:
+		inc, ok := w.stopping[ev.Path]
+		delete(w.stopping, ev.Path)
+		return ok && inc == ev.Incarnation
+	}
+	return false
 }
 
 // plainCycles is how many ends in a row for the same reason are written in full. Then only the 8th, 16th, 32nd... are, each
@@ -67,6 +82,9 @@ func (w *logWriter) write(events []tree.Event, missed int) {
 
 func (w *logWriter) line(ev *tree.Event) {
 	level, text, args := describe(ev)
+	if w.asked(ev) {
+		level = hclog.Info
+	}
 	if ev.Kind == tree.EventDaemonStarted || ev.Kind == tree.EventDaemonStopping || ev.Path == "" {
 		w.log.Log(level, text, args...)
 		return
@@ -132,6 +150,9 @@ func plan(ev *tree.Event) string {
 // describe is one row for each kind: how loud, what, and the keys in their order.
 func describe(ev *tree.Event) (level hclog.Level, text string, args []any) {
 	args = []any{"path", ev.Path, "incarnation", ev.Incarnation}
+	if ev.Path == "" {
+		args = nil // the host
+	}
 	if ev.Reason != "" {
 		args = append(args, "reason", ev.Reason)
 	}
@@ -145,6 +166,9 @@ func describe(ev *tree.Event) (level hclog.Level, text string, args []any) {
 		}
 	case tree.EventReady:
 		text, args = "became ready", with(args, ev, "pid")
+		if ev.Path == "" {
+			text = "all became ready"
+		}
 	case tree.EventUnready:
 		level, text = hclog.Warn, "became unready"
 	case tree.EventExited:

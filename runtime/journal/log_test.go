@@ -41,6 +41,17 @@ func TestLogTellsAnExitInFull(t *testing.T) {
 	}
 }
 
+func TestLogIsNotAlarmedByAskedEnds(t *testing.T) {
+	exit := func(inc int) tree.Event {
+		return tree.Event{Path: "acme/shop/db", Incarnation: inc, Kind: tree.EventExited, Reason: "signal TERM",
+			Data: map[string]any{"pid": 1, "code": -1, "signal": "TERM"}}
+	}
+	lines := written(t, tree.Event{Path: "acme/shop/db", Incarnation: 1, Kind: tree.EventStopping}, exit(1), exit(2))
+	if !strings.Contains(lines[1], "[INFO]") || !strings.Contains(lines[2], "[WARN]") {
+		t.Errorf("levels of an asked end and of another:\n%s", strings.Join(lines[1:], "\n"))
+	}
+}
+
 func TestLogSaysTheLimitOnceAndThePlan(t *testing.T) {
 	failed := tree.Event{Path: "acme/shop/db", Incarnation: 5, Kind: tree.EventFailed, Reason: "exit 1",
 		Data: map[string]any{"delay": 30.0, "attempt": 5, "limit": 5, "within": 60.0}}
