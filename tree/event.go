@@ -42,7 +42,7 @@ type Event struct {
 	Kind        EventKind      `json:"kind"`
 	Cause       Seq            `json:"cause"`
 	Reason      string         `json:"reason"`
-	Data        map[string]any `json:"data,omitempty"`
+	Data        map[string]any `json:"data"` // the journal makes it never nil
 }
 
 // State is what a node is doing, in the words that users see everywhere.

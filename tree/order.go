@@ -65,11 +65,13 @@ type (
 	// Rest says that the child is down and what it rests as: StateWaiting (until something else happens: "after db",
 	// "sibling db"), StateStopped, StateDone (ended and its policy wants no more) or StateFailed (until an operator starts it).
 	Rest struct {
-		Child  string
-		Inc    int
-		State  State
-		Reason string
-		Cause  Seq
+		Child string
+		Inc   int
+		State State
+		// Attempt is, for StateFailed, the number of the restart in a row that is not made.
+		Attempt int
+		Reason  string
+		Cause   Seq
 	}
 	// Forget says that the supervisor no longer knows the child.
 	Forget struct {

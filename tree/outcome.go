@@ -78,12 +78,19 @@ func (j *judge) event(ev *Event) string {
 	case EventReady:
 		a.pending = false
 	case EventStopping:
-		a.why, a.bad = orElse(a.why, ev.Reason), true
+		why := ev.Reason
+		if detail, _ := ev.Data["detail"].(string); detail != "" {
+			why += ": " + detail
+		}
+		a.why, a.bad = orElse(a.why, why), true
 	case EventExited:
 		code, _ := number(ev.Data["code"])
 		signal, _ := ev.Data["signal"].(string)
 		a.why, a.bad = orElse(a.why, ev.Reason), a.bad || code != 0 || signal != ""
 	case EventBackoff, EventFailed, EventStopped:
+		if ev.Reason != "" && strings.HasPrefix(a.why, ev.Reason) {
+			return a.why // says the same and more
+		}
 		return orElse(ev.Reason, string(ev.Kind))
 	case EventDone:
 		a.pending, a.done = false, true

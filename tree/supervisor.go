@@ -207,7 +207,7 @@ func (s *Supervisor) boot() {
 		if s.ordered() && before != "" {
 			s.tell(c, StateWaiting, "after "+before)
 		}
-		before = c.spec.Name
+		before = c.label()
 	}
 }
 

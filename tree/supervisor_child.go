@@ -193,10 +193,18 @@ func (c *child) open() bool {
 func (c *child) gate() string {
 	for _, a := range c.after {
 		if !(a.phase == up && !a.lapsed && !a.dead) && !(a.phase == down && a.idle == idleIgnored && !a.held) {
-			return a.spec.Name
+			return a.label()
 		}
 	}
 	return ""
+}
+
+// label is a child's name as the configuration writes it: the only replica of a worker goes by the worker's.
+func (c *child) label() string {
+	if c.spec.Run != nil && c.spec.Name == c.spec.Run.Worker+".0" {
+		return c.spec.Run.Worker
+	}
+	return c.spec.Name
 }
 
 // startable tells whether a group restart starts this child.

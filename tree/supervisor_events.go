@@ -160,7 +160,7 @@ func (s *Supervisor) park(c *child) {
 		}
 		switch {
 		case boot && w.boot:
-			s.wait(w, c, "after "+c.spec.Name)
+			s.wait(w, c, "after "+c.label())
 		case !boot && s.affects(c, w):
 			s.wait(w, c, "sibling "+c.spec.Name)
 		default:

@@ -30,7 +30,8 @@ func (s *Supervisor) decide(c *child) {
 	switch {
 	case limited && c.spec.Restart.OnLimit == OnLimitStop:
 		s.cancelDelay(c)
-		s.rest(c, StateFailed, idleFailed, c.lastWhy)
+		s.place(c, down, idleFailed)
+		s.emit(Rest{Child: c.spec.Name, Inc: c.inc, State: StateFailed, Attempt: c.attempt + 1, Reason: c.lastWhy, Cause: s.seq})
 		s.free(c)
 		return
 	case limited && c.spec.Restart.OnLimit == OnLimitEscalate:

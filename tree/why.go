@@ -65,6 +65,9 @@ func entryAt(events []Event, seq Seq) (Event, bool) {
 // newestState finds the entry that made the state of a node: the newest about itself if that explains what is shown,
 // else the newest about the nearest node above, whose state then is the node's.
 func newestState(events []Event, node Node) (Event, bool) {
+	if ev, ok := gateOf(events, node); ok {
+		return ev, true
+	}
 	var own *Event
 	for path, first := node.Path, true; ; first = false {
 		if i := newestOf(events, path); i >= 0 {
@@ -88,6 +91,21 @@ func newestState(events []Event, node Node) (Event, bool) {
 		return Event{}, false
 	}
 	return *own, true
+}
+
+// gateOf finds what a sibling did last for which the node waits ("after db"): waiting makes no entry of its own.
+func gateOf(events []Event, node Node) (Event, bool) {
+	name, ok := strings.CutPrefix(node.Reason, "after ")
+	if !ok || node.State != StateWaiting {
+		return Event{}, false
+	}
+	sibling := node.Path[:strings.LastIndexByte(node.Path, '/')+1] + name
+	for _, path := range [...]string{sibling, sibling + ".0"} {
+		if i := newestOf(events, path); i >= 0 {
+			return events[i], true
+		}
+	}
+	return Event{}, false
 }
 
 // above returns the path of the node above; of a replica first the pool's.

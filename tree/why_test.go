@@ -36,6 +36,14 @@ func shopJournal() []Event {
 	}
 }
 
+func TestWhyWaiting(t *testing.T) {
+	node := Node{Path: "acme/shop/cron.0", State: StateWaiting, Reason: "after db"}
+	chain, note := Why(shopJournal()[:10], node)
+	if len(chain) != 2 || chain[0].Seq != 10 || chain[1].Seq != 7 || note != "" {
+		t.Errorf("what waits for db is where it is because of db: %v %q", chain, note)
+	}
+}
+
 func TestWhy(t *testing.T) {
 	events := shopJournal()
 	tests := []struct {

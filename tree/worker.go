@@ -126,7 +126,7 @@ func (w *Worker) Step(now time.Time, fact Fact) []Order {
 		w.beat = now
 	case Stale:
 		if w.phase == workerUp && w.run.Heartbeat != nil {
-			w.giveUp("heartbeat stale", f.Seq)
+			w.giveUp("heartbeat stale", "", f.Seq)
 		}
 	case Exited:
 		w.ended(f)
@@ -260,7 +260,7 @@ func (w *Worker) health(f HealthResult) {
 		w.order(ReportUnready{Reason: text, Cause: w.or(f.Seq)})
 		return
 	}
-	w.giveUp(text, f.Seq)
+	w.giveUp(text, "", f.Seq)
 }
 
 func (w *Worker) wake(now time.Time, f Wake) {
@@ -276,7 +276,7 @@ func (w *Worker) wake(now time.Time, f Wake) {
 			w.watchdog = w.ask(left)
 			return
 		}
-		w.begun("watchdog", f.Seq)
+		w.begun("watchdog", "", f.Seq)
 		w.kill("watchdog")
 	}
 }
@@ -287,11 +287,7 @@ func (w *Worker) expired() {
 	case workerSpawning:
 		w.kill(w.reason.Text)
 	case workerStarting:
-		text := "not ready in " + shortDuration(w.run.Ready.Timeout)
-		if w.trouble != "" {
-			text += ": " + w.trouble
-		}
-		w.giveUp(text, 0)
+		w.giveUp("not ready in "+shortDuration(w.run.Ready.Timeout), w.trouble, 0)
 	case workerGrace:
 		w.signal()
 	case workerAsked:

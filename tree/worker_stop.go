@@ -34,16 +34,21 @@ func haltReason(r Reason) *Reason {
 	return &r
 }
 
-// giveUp begins the stop sequence by the machine's own decision.
-func (w *Worker) giveUp(text string, seq Seq) {
-	w.begun(text, seq)
+// giveUp begins the stop sequence by the machine's own decision. The reason is one that programs compare; detail is what
+// people want to know beside it.
+func (w *Worker) giveUp(text, detail string, seq Seq) {
+	w.begun(text, detail, seq)
 	w.leave()
 }
 
 // begun records that the machine itself ends this incarnation; nobody else could tell the journal.
-func (w *Worker) begun(text string, seq Seq) {
+func (w *Worker) begun(text, detail string, seq Seq) {
 	w.reason = &Reason{Class: Crash, Text: text}
-	w.record(Record{Kind: EventStopping, Reason: text, Cause: w.or(seq)})
+	r := Record{Kind: EventStopping, Reason: text, Cause: w.or(seq)}
+	if detail != "" {
+		r.Data = map[string]any{"detail": detail}
+	}
+	w.record(r)
 }
 
 // leave is the stop sequence from its start.

@@ -258,7 +258,7 @@ func workerOrder(o Order) string {
 		return caused(fmt.Sprintf("kill %q", o.Reason), o.Cause)
 	case Record:
 		s := fmt.Sprintf("record %s %q", o.Kind, o.Reason)
-		for _, k := range []string{"code", "signal", "ran", "core", "oom", "killed", "left"} {
+		for _, k := range []string{"code", "signal", "ran", "core", "oom", "killed", "left", "detail"} {
 			if v, ok := o.Data[k]; ok && v != "" {
 				s += fmt.Sprintf(" %s=%v", k, v)
 			}

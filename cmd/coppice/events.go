@@ -72,7 +72,7 @@ func dataWords(data map[string]any) string {
 	slices.Sort(keys)
 	var b strings.Builder
 	for _, k := range keys {
-		if v := fmt.Sprint(data[k]); v != "" {
+		if v := fmt.Sprint(data[k]); v != "" && data[k] != nil {
 			fmt.Fprintf(&b, " %s=%s", k, output.Escape([]byte(v)))
 		}
 	}
