@@ -51,7 +51,7 @@ func attacks() map[string]string {
 		"names":       strings.Repeat("a = 1\n", n/8),
 		"words":       strings.Repeat("x", n),
 		"replicas":    "app \"a\" {\n" + manyPools() + "}\n",
-		"heredocs":    worker("<<E\n" + strings.Repeat("x\n", n) + "E\n"),
+		"heredocs":    worker("<<E\n" + strings.Repeat("x\n", 1<<16) + "E\n"),
 		"control":     worker("\"" + strings.Repeat("%{if true}", n/16) + "\""),
 		"duration":    "app \"a\" {\nworker \"w\" {\ncommand = [\"/bin/prog\"]\nwatchdog = \"" + strings.Repeat("1h", n/2) + "\"\n}\n}\n",
 		"pattern":     "app \"a\" {\nworker \"w\" {\ncommand = [\"/bin/prog\"]\nready {\nlog = \"" + strings.Repeat("(", n/8) + "\"\n}\n}\n}\n",
