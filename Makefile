@@ -3,6 +3,8 @@
 GO       ?= go
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 FUZZTIME ?= 5s
+SOAK     ?= 10m
+BENCH    ?=
 PACKAGES := ./...
 
 .PHONY: build run test check bench soak clean fmt deps golden fuzz mutants examples vm
@@ -54,6 +56,17 @@ fuzz: ## each fuzz target for a moment (FUZZTIME=5s)
 
 mutants: ## each line of the oracle is proven by a mutant that it kills
 	$(GO) test -count=1 -timeout 20m ./tree -run TestMutants -mutants
+
+bench: build ## figures beside bare Go, and beside runit, s6 and supervisord where they are installed (BENCH='-only coppice')
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/bench ./cmd/bench
+	bin/bench $(BENCH)
+
+soak: build ## ten minutes with 1,000 workers of which 100 crash at random (SOAK=10m)
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/bench ./cmd/bench
+	bin/bench -soak $(SOAK)
+
+vm: ## what the tests of cgroup v2 and of PID 1 need: a kernel and qemu (Debian, as root)
+	.ci/vm/prepare
 
 fmt: ## canonical formatting of Go and HCL
 	gofmt -w $$(git ls-files '*.go')

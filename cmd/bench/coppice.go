@@ -35,7 +35,7 @@ func (c *coppice) start(b *bench, n int) error {
 
 func (c *coppice) flood(b *bench, lines int) (bool, error) {
 	return true, c.run(b, fmt.Sprintf("app \"log\" {\n  worker \"w\" {\n    command = [%q, %q, \"w\", \"%d\"]\n    logs {\n      to = \"file\"\n"+
-		"      rate = 0\n      max_size = \"10GB\"\n    }\n  }\n}\n", b.child, b.fifo, lines))
+		"      rate = 2147483647\n        burst = 2147483647\n      max_size = \"10GB\"\n    }\n  }\n}\n", b.child, b.fifo, lines))
 }
 
 func (c *coppice) run(b *bench, hcl string) error {

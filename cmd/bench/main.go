@@ -32,19 +32,23 @@ func main() {
 	flag.IntVar(&o.kills, "kills", 30, "how many single kills (1 to 100)")
 	flag.IntVar(&o.lines, "lines", 5_000_000, "lines of 100 bytes for the log figure")
 	flag.DurationVar(&o.idle, "idle", 10*time.Second, "how long to watch an idle supervisor")
+	soaking := flag.Duration("soak", 0, "instead: run 1,000 workers, 100 of which crash at random, for this long")
 	flag.Parse()
-	if err := run(*program, *only, o); err != nil {
+	if err := run(*program, *only, *soaking, o); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(program, only string, o options) error {
+func run(program, only string, soaking time.Duration, o options) error {
 	b, err := newBench(program)
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
+	if soaking > 0 {
+		return soak(b, soaking)
+	}
 	wanted := func(name string) bool {
 		return only == "" || strings.Contains(","+only+",", ","+name+",")
 	}
