@@ -89,13 +89,13 @@ func (h *Host) Halt(ctx context.Context, path string, ask Ask) (note string, err
 		return "", conflict("it is a part of the daemon")
 	}
 	if old, ok := h.house.ledger.intent(path); ok && old.Stopped && h.resting(path) {
-		return path + " is already " + old.reason(), nil
+		return "already " + old.reason(), nil
 	}
 	in := Intent{Path: path, Stopped: true, By: ask.By, Why: ask.Reason, At: time.Now()}
 	in.Seq = h.decided(path, in.reason(), in.word(), ask)
 	h.house.ledger.set(in)
 	if !h.tell(n.parent, tree.Hold{Child: n.name, Reason: in.reason(), Seq: in.Seq}) {
-		return path + " was not running", nil
+		return "was not running", nil
 	}
 	if !ask.Wait {
 		return "", nil
@@ -118,7 +118,7 @@ func (h *Host) Start(ctx context.Context, path string, ask Ask) (note string, er
 	lifted := h.lift(path)
 	targets := h.toStart(n, lifted, true)
 	if len(targets) == 0 && len(lifted) == 0 {
-		return path + " is already running", nil
+		return "already running", nil
 	}
 	in := Intent{Path: path, By: ask.By, Why: ask.Reason, At: time.Now()}
 	word := ""

@@ -33,7 +33,7 @@ func TestHaltIsRememberedAcrossRestartsAbove(t *testing.T) {
 		if w.launcher.process("acme/shop/a") != nil {
 			t.Error("a still runs after Halt has returned")
 		}
-		if note := w.must(w.Halt(t.Context(), "acme/shop/a", by("bob"))); note != "acme/shop/a is already stopped by ann" {
+		if note := w.must(w.Halt(t.Context(), "acme/shop/a", by("bob"))); note != "already stopped by ann" {
 			t.Errorf("note %q", note)
 		}
 		w.must(w.Restart(t.Context(), "acme", Ask{By: "ann", Wait: true, Timeout: time.Minute}))
@@ -58,7 +58,7 @@ func TestHaltIsRememberedAcrossRestartsAbove(t *testing.T) {
 		if w.state("acme/shop/a") != "running" || len(w.Intents()) != 0 {
 			t.Errorf("a is %s, intents %+v", w.state("acme/shop/a"), w.Intents())
 		}
-		if note := w.must(w.Start(t.Context(), "acme/shop/a", by("bob"))); note != "acme/shop/a is already running" {
+		if note := w.must(w.Start(t.Context(), "acme/shop/a", by("bob"))); note != "already running" {
 			t.Errorf("note %q", note)
 		}
 		w.end()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -44,6 +45,8 @@ type console struct {
 	in       io.Reader
 	out, err io.Writer
 	socket   string // --socket
+	begun    bool   // the words were right, and the command has begun
+	answered bool   // what --json promises is on stdout, although the command failed
 }
 
 // Run runs one command as main does, and returns its exit status. It blocks until the command is done or ctx ends.
@@ -58,25 +61,56 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		return exitDone
 	}
-	status, message := judge(err)
-	if message != "" {
-		fmt.Fprintf(stderr, "coppice: %s\n", message)
+	said := c.judge(err)
+	if said.message != "" {
+		fmt.Fprintf(stderr, "coppice: %s\n", said.message)
 	}
-	return status
+	if !c.answered && wantsJSON(args) {
+		enc := json.NewEncoder(stdout)
+		enc.SetEscapeHTML(false)
+		enc.Encode(control.Error{Message: said.message, Code: said.code})
+	}
+	return said.status
 }
 
-// judge turns an error into the exit status and what is said on stderr.
-func judge(err error) (int, string) {
+// verdict is what becomes of an error: the exit status, what is said on stderr, and the word for programs.
+type verdict struct {
+	status  int
+	message string
+	code    control.Code
+}
+
+func (c *console) judge(err error) verdict {
 	var exit *exitError
 	var answer *control.Error
 	switch {
 	case errors.As(err, &exit):
-		return exit.status, exit.message
+		codes := map[int]control.Code{exitUsage: control.CodeUsage, exitBusy: control.CodeConflict}
+		if code, ok := codes[exit.status]; ok {
+			return verdict{exit.status, exit.message, code}
+		}
+		return verdict{exit.status, exit.message, control.CodeFailed}
 	case errors.As(err, &answer):
-		return answer.ExitStatus(), answer.Message
+		return verdict{answer.ExitStatus(), answer.Message, answer.Code}
+	case c.begun:
+		return verdict{exitFailed, err.Error(), control.CodeFailed}
 	}
 	// What is left comes from cobra: unknown commands and flags, wrong numbers of arguments.
-	return exitUsage, strings.TrimSpace(err.Error()) + " (coppice help tells more)"
+	return verdict{exitUsage, strings.TrimSpace(err.Error()) + " (coppice help tells more)", control.CodeUsage}
+}
+
+// wantsJSON tells whether the arguments ask for JSON, also where they are wrong otherwise: a program that asked for it
+// gets nothing else on stdout.
+func wantsJSON(args []string) bool {
+	for _, arg := range args {
+		switch arg {
+		case "--":
+			return false
+		case "--json", "--json=true":
+			return true
+		}
+	}
+	return false
 }
 
 func (c *console) root() *cobra.Command {
@@ -87,9 +121,11 @@ func (c *console) root() *cobra.Command {
 
 Exit statuses: 0 done; 1 it failed; 2 wrong usage; 4 no such path, or an ambiguous one; 5 timed out waiting; 6 the
 daemon cannot be reached; 7 not allowed; 70 the host's intensity was exceeded; 75 another daemon holds the folder.`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          cobra.ArbitraryArgs,
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		SuggestionsMinimumDistance: 2,
+		PersistentPreRun:           func(*cobra.Command, []string) { c.begun = true },
+		Args:                       cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("unknown command %q%s", args[0], suggestion(cmd, args[0]))
@@ -115,7 +151,40 @@ daemon cannot be reached; 7 not allowed; 70 the host's intensity was exceeded; 7
 	for name, about := range later {
 		root.AddCommand(laterCommand(name, about))
 	}
+	root.SetHelpCommand(c.helpCommand(root))
+	root.InitDefaultCompletionCmd()
+	for _, sub := range root.Commands() {
+		if sub.Name() == "completion" {
+			sub.Use, sub.Args, sub.RunE = "completion SHELL", cobra.ArbitraryArgs, func(_ *cobra.Command, args []string) error {
+				return usagef("cannot complete for %q: name a shell: bash, fish, powershell or zsh", strings.Join(args, " "))
+			}
+		}
+	}
 	return root
+}
+
+// helpCommand is cobra's, but that an unknown word is an error.
+func (c *console) helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Tell about a command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return usagef("no help about %q%s", strings.Join(args, " "), suggestion(root, strings.Join(args, " ")))
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			for _, sub := range root.Commands() {
+				if len(args) == 0 && sub.IsAvailableCommand() && strings.HasPrefix(sub.Name(), typed) {
+					names = append(names, sub.Name())
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
 }
 
 func suggestion(cmd *cobra.Command, word string) string {

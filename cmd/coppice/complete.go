@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coppice-run/coppice/tree"
 	"github.com/spf13/cobra"
 )
 
@@ -19,18 +20,39 @@ func (c *console) completePaths(cmd *cobra.Command, _ []string, typed string) ([
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var paths []string
-	for _, n := range st.Nodes {
-		if strings.HasPrefix(n.Path, typed) {
-			paths = append(paths, n.Path)
+	all := make([]string, len(st.Nodes))
+	for i, n := range st.Nodes {
+		all[i] = n.Path
+	}
+	return completions(all, typed), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completions are the paths that begin with what is typed, else the tails of paths that do and that only one path has:
+// shells drop what does not begin so.
+func completions(paths []string, typed string) []string {
+	var found []string
+	for _, path := range paths {
+		if strings.HasPrefix(path, typed) {
+			found = append(found, path)
 		}
 	}
-	if len(paths) == 0 {
-		for _, n := range st.Nodes {
-			if i := strings.LastIndexByte(n.Path, '/'); i >= 0 && strings.HasPrefix(n.Path[i+1:], typed) {
-				paths = append(paths, n.Path)
+	if len(found) > 0 {
+		return found
+	}
+	for _, path := range paths {
+		for tail := path; ; {
+			_, rest, more := strings.Cut(tail, "/")
+			if !more {
+				break
+			}
+			tail = rest
+			if !strings.HasPrefix(tail, typed) {
+				continue
+			}
+			if one, err := tree.Resolve(paths, tail); err == nil && one[0] == path {
+				found = append(found, tail)
 			}
 		}
 	}
-	return paths, cobra.ShellCompDirectiveNoFileComp
+	return found
 }

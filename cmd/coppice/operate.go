@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -35,19 +36,18 @@ end with status 1 at the first failed start, and say why; with 5 when --timeout 
 			client := c.client()
 			defer client.Close()
 			results, err := client.Operate(cmd.Context(), verb, args, ask)
-			if asJSON && results != nil {
-				if err := printJSON(c.out, control.Answer{Results: results}); err != nil {
-					return err
-				}
-			} else {
-				c.printResults(verb, results, ask.Wait)
+			if len(results) == 0 {
+				return err
 			}
-			if err != nil && len(results) > 0 && !asJSON {
+			if werr := c.printResults(verb, results, ask.Wait, asJSON); werr != nil {
+				return werr
+			}
+			if err != nil {
 				// Each failure is said already, beside what went well.
-				status, _ := judge(err)
-				return &exitError{status: status}
+				c.answered = true
+				return &exitError{status: c.judge(err).status}
 			}
-			return err
+			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -57,19 +57,35 @@ end with status 1 at the first failed start, and say why; with 5 when --timeout 
 	return cmd
 }
 
-func (c *console) printResults(verb control.Verb, results []control.Result, waited bool) {
+// printResults says what came of each path: errors on stderr, the rest on stdout. As JSON all of it is on stdout, in the
+// form of the API, and the errors on stderr too.
+func (c *console) printResults(verb control.Verb, results []control.Result, waited, asJSON bool) (err error) {
+	var first *control.Error
 	for _, r := range results {
+		word := past[verb]
 		switch {
 		case r.Error != nil:
+			first = cmp.Or(first, r.Error)
 			fmt.Fprintf(c.err, "coppice: %s\n", r.Error.Message)
+			continue
 		case r.Note != "":
-			fmt.Fprintf(c.out, "%s: %s\n", r.Path, r.Note)
+			word = r.Note
 		case !waited:
-			fmt.Fprintf(c.out, "%s: asked to %s\n", r.Path, verb)
-		default:
-			fmt.Fprintf(c.out, "%s: %s\n", r.Path, past[verb])
+			word = "asked to " + string(verb)
+		}
+		if !asJSON {
+			if _, werr := fmt.Fprintf(c.out, "%s: %s\n", r.Path, word); werr != nil {
+				err = werr
+			}
 		}
 	}
+	if asJSON {
+		return printJSON(c.out, struct {
+			*control.Error
+			control.Answer
+		}{first, control.Answer{Results: results}})
+	}
+	return err
 }
 
 // notifyPatience bounds how long a worker's script is held up by a daemon that does not take its word.

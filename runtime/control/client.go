@@ -3,6 +3,7 @@ package control
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -101,6 +102,12 @@ func (c *Client) Operate(ctx context.Context, verb Verb, paths []string, ask Ask
 	if err != nil {
 		return nil, err
 	}
+	within := patience // to say yes or no
+	if ask.Wait {
+		within += cmp.Or(ask.Timeout, defaultTimeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	resp, err := c.do(ctx, "POST", "/v1/"+string(verb), nil, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -120,6 +127,8 @@ func (c *Client) Operate(ctx context.Context, verb Verb, paths []string, ask Ask
 }
 
 func (c *Client) get(ctx context.Context, path string, query url.Values, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	resp, err := c.do(ctx, "GET", path, query, nil)
 	if err != nil {
 		return err
@@ -136,7 +145,11 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, into an
 
 // stream reads one object a line. A daemon that ends while it is followed is no error: there is no more to come.
 func (c *Client) stream(ctx context.Context, path string, query url.Values, each func([]byte) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	late := time.AfterFunc(patience, func() { cancel(context.DeadlineExceeded) })
 	resp, err := c.do(ctx, "GET", path, query, nil)
+	late.Stop()
 	if err != nil {
 		return err
 	}
@@ -176,6 +189,9 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 	}
 	resp, err := c.http.Do(r)
 	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
 		return nil, c.unreachable(err)
 	}
 	return resp, nil
@@ -184,6 +200,9 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 func (c *Client) unreachable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return Errorf(CodeTimeout, "timed out waiting for the daemon at %s", c.socket)
+	}
+	if errors.Is(err, context.Canceled) {
+		return Errorf(CodeFailed, "interrupted")
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -201,5 +220,6 @@ func readError(resp *http.Response) error {
 	return e
 }
 
-// Patience is how long a client waits beyond the daemon's own timeout before it gives the daemon up.
-const Patience = 5 * time.Second
+// patience is how long a client waits for an answer, beyond what the daemon was asked to wait itself, before it gives the
+// daemon up.
+const patience = 15 * time.Second

@@ -116,7 +116,7 @@ func readRequest(verb Verb, body io.Reader) (Ask, []string, error) {
 func prefixed(verb Verb, err error) error {
 	var e *Error
 	if errors.As(err, &e) {
-		return Errorf(e.Code, "cannot %s %s", verb, e.Message)
+		return Errorf(e.Code, "cannot %s: %s", verb, e.Message)
 	}
 	return err
 }
