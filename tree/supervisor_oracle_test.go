@@ -125,7 +125,7 @@ func (o *oracle) see(now time.Time, fact Fact, orders []Order) {
 			}
 		case Rest:
 			if w := o.kids[f.Child]; w != nil {
-				w.failed, w.ignored = f.State == StateFailed, w.ignored && f.State == StateDone
+				w.failed, w.ignored = f.State == StateFailed, w.ignored && f.Reason == "nothing to run"
 				w.over = w.over || (f.State == StateDone && w.spec.Restart.PolicyOr() == Temporary)
 			}
 		case Forget:
