@@ -1,10 +1,8 @@
-// Package sim runs a tree of supervisor machines under virtual time. It starts nothing: leaves are simulated, a minute
-// takes as long as its facts, and the same world always takes the same course.
 package sim
 
 import (
-	"container/heap"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/coppice-run/coppice/tree"
@@ -17,15 +15,17 @@ type Outcome int
 const (
 	OK Outcome = iota
 	Fails
-	Ignores
+	Ignores // of a leaf without a process only
 )
 
 // Life is what one incarnation of a leaf does.
 type Life struct {
 	Outcome Outcome
-	Start   time.Duration // from the order to the outcome
-	For     time.Duration // how long it runs by itself; 0: until it is told to go
+	Start   time.Duration // from the order to the outcome; of a process: from its execution until its checks hold
+	Never   bool          // of a process: its checks never hold
+	For     time.Duration // how long it runs by itself, once up; 0: until it is told to go
 	End     tree.Reason   // how it ends by itself, or why its start fails
+	Exit    tree.Exit     // how a process ends by itself
 	Stop    time.Duration // how long it takes to go when asked
 }
 
@@ -34,26 +34,49 @@ type Options struct {
 	// Lives says what an incarnation of a leaf does.
 	Lives func(ref tree.Ref, spec *tree.Spec) Life
 	Dice  tree.Dice
-	// Seen hears every fact that a supervisor gets, and every order that it gives. Trace hears what happens to the nodes.
+	// DiceOf gives each path dice of its own, instead of Dice: then what happens in one place changes no draw in another.
+	DiceOf func(path string) tree.Dice
+	// Fact hears every fact that a machine gets, and Order every order that it gives.
 	Fact  func(path string, fact tree.Fact)
 	Order func(path string, order tree.Order)
+	// Stepped hears each step of a supervisor's machine as a whole.
+	Stepped func(n *Node, now time.Time, fact tree.Fact, orders []tree.Order)
+	// Trace hears what happens to the nodes, Event what a journal would hold.
 	Trace func(what, name, detail string)
+	Event func(tree.Event)
 	// Patient makes a stop wait its turn in a supervisor's queue, and bounds how long a supervisor may take to go by its
 	// Shutdown: what OTP does and Coppice does not.
 	Patient bool
 }
 
-// World is a tree of machines and the simulated leaves below them.
+// World is a tree of machines and the simulated leaves below them: a tree.Supervisor for each supervisor, a tree.Worker
+// for each leaf with a Run. It is not safe for concurrent use.
 type World struct {
 	opt    Options
 	begin  time.Time
-	now    time.Time
-	events schedule
-	count  uint64
+	clock  clock
+	births uint64
 	seq    tree.Seq
+	facts  uint64
+	pids   int
 	top    *Node
-	pasts  map[string]tree.Past
-	nodes  map[string]*Node // the newest node of each name
+	lanes  map[string]*lane
+	list   []*lane // the order of the spec; dynamic ones last
+
+	watch func(*entry) // hears every entry, and what is true without being one
+	ready func(*Node)  // a leaf came up
+}
+
+// lane is all that there ever was at one path.
+type lane struct {
+	index  int
+	path   string
+	spec   *tree.Spec
+	parent *lane
+	kids   map[string]*lane
+	newest *Node
+	past   tree.Past
+	dice   tree.Dice
 }
 
 // Node is one incarnation of one node of the world.
@@ -61,38 +84,80 @@ type Node struct {
 	Name, Path string
 	Inc        int
 	Spec       *tree.Spec
+	lane       *lane
+	birth      uint64
 	parent     *Node
 	kids       map[string]*Node
-	order      []*Node
 	machine    *tree.Supervisor // nil for a leaf
+	worker     *tree.Worker     // nil but for a leaf with a process
+	process    process
 	life       Life
+	boot       tree.Seq // of the entry that it starts
+	newest     tree.Seq // of its own newest entry, else boot
+	gaveUp     tree.Seq
 	up, gone   bool
 	leaving    bool
 }
 
 // New returns a world at rest at an arbitrary moment.
 func New(spec tree.Spec, opt Options) *World {
-	w := &World{opt: opt, begin: time.Unix(1_000_000_000, 0), pasts: map[string]tree.Past{}, nodes: map[string]*Node{}}
-	w.now = w.begin
-	w.top = &Node{Name: spec.Name, Path: spec.Name, Inc: 1, Spec: &spec}
+	w := &World{opt: opt, begin: time.Unix(1_000_000_000, 0).UTC(), lanes: map[string]*lane{}}
+	root := w.declare(nil, &spec, spec.Name)
+	w.top = &Node{Name: spec.Name, Path: spec.Name, Inc: 1, Spec: &spec, lane: root}
 	return w
 }
 
+// declare makes the lanes of a spec and all below it.
+func (w *World) declare(parent *lane, spec *tree.Spec, path string) *lane {
+	l := &lane{index: len(w.list), path: path, spec: spec, parent: parent}
+	w.lanes[path] = l
+	w.list = append(w.list, l)
+	if !spec.IsSupervisor() {
+		return l
+	}
+	l.kids = make(map[string]*lane, len(spec.Children))
+	if spec.Supervise.StrategyOr() == tree.SimpleOneForOne {
+		return l // its only child is a template
+	}
+	for i := range spec.Children {
+		child := &spec.Children[i]
+		l.kids[child.Name] = w.declare(l, child, tree.ChildPath(path, spec.Kind, child.Name))
+	}
+	return l
+}
+
 // Boot starts the tree.
-func (w *World) Boot() { w.begins(w.top) }
+func (w *World) Boot() {
+	w.top.boot = w.record(&entry{lane: w.top.lane, inc: 1, kind: tree.EventStarting, reason: "start"})
+	w.begins(w.top)
+}
 
 // Now is how much virtual time has passed.
-func (w *World) Now() time.Duration { return w.now.Sub(w.begin) }
+func (w *World) Now() time.Duration { return w.clock.now }
 
-// Find returns the newest incarnation of the node of that name, nil if it never ran.
-func (w *World) Find(name string) *Node { return w.nodes[name] }
+// Facts is how many facts the machines have been told.
+func (w *World) Facts() uint64 { return w.facts }
+
+// Find returns the newest incarnation of the node at that path, or of that name; nil if it never ran.
+func (w *World) Find(name string) *Node {
+	if l := w.lanes[name]; l != nil && strings.Contains(name, "/") {
+		return l.newest
+	}
+	var found *Node
+	for _, l := range w.list {
+		if n := l.newest; n != nil && n.Name == name && (found == nil || n.birth > found.birth) {
+			found = n
+		}
+	}
+	return found
+}
 
 // Alive lists the names of all nodes that are up, sorted.
 func (w *World) Alive() []string {
 	names := []string{}
-	for name, n := range w.nodes {
-		if n.Alive() {
-			names = append(names, name)
+	for _, l := range w.list {
+		if l.newest.Alive() {
+			names = append(names, l.newest.Name)
 		}
 	}
 	sort.Strings(names)
@@ -110,25 +175,43 @@ func (n *Node) Exists() bool { return n != nil && !n.gone }
 
 // Run lets everything happen that is due until then.
 func (w *World) Run(until time.Duration) {
-	end := w.begin.Add(until)
-	for len(w.events) > 0 && !w.events[0].at.After(end) {
-		e := heap.Pop(&w.events).(event)
-		w.now = e.at
-		e.do()
+	for w.next(until) {
 	}
-	w.now = end
+	w.clock.now = max(w.clock.now, until)
 }
 
-// Tell gives a supervisor a fact, after all that is due at this moment.
-func (w *World) Tell(n *Node, fact tree.Fact) {
-	w.after(0, func() { w.step(n, fact) })
+// next lets the next thing happen, if it is due until then.
+func (w *World) next(until time.Duration) bool {
+	e, ok := w.clock.next(until)
+	switch {
+	case !ok:
+		return false
+	case e.do != nil:
+		e.do()
+	default:
+		w.step(e.node, e.fact)
+	}
+	return true
 }
+
+// Tell gives a node a fact, after all that is due at this moment.
+func (w *World) Tell(n *Node, fact tree.Fact) { w.clock.schedule(0, event{node: n, fact: fact}) }
 
 // NextSeq returns a number for a fact.
 func (w *World) NextSeq() tree.Seq { w.seq++; return w.seq }
 
-// Kill ends a leaf as if by itself. It tells its parent.
+// After lets something happen when so much more time has passed.
+func (w *World) After(d time.Duration, do func()) { w.clock.schedule(d, event{do: do}) }
+
+// Kill ends a leaf as if by itself. It tells its parent. A process ends with status 0 if the reason is normal, else 1.
 func (w *World) Kill(n *Node, r tree.Reason) bool {
+	if n != nil && n.worker != nil {
+		exit := tree.Exit{Code: 1}
+		if r.Class == tree.Normal {
+			exit.Code = 0
+		}
+		return w.exit(n, exit, 0)
+	}
 	if !n.Alive() || n.machine != nil {
 		return false
 	}
@@ -144,15 +227,22 @@ func (w *World) Crush(n *Node) bool {
 	}
 	killed := tree.Reason{Class: tree.Crash, Text: "killed"}
 	w.ends(n, killed)
-	for _, k := range n.order {
-		if !k.Exists() {
-			continue
+	kids := make([]*Node, 0, len(n.kids))
+	for _, k := range n.kids {
+		if k.Exists() {
+			kids = append(kids, k)
 		}
+	}
+	sort.Slice(kids, func(i, j int) bool { return kids[i].birth < kids[j].birth })
+	for _, k := range kids {
 		k.parent = nil
-		if k.machine == nil {
-			w.ends(k, killed)
-		} else {
+		switch {
+		case k.machine != nil:
 			w.Tell(k, tree.Halt{Reason: killed, Seq: w.NextSeq()})
+		case k.worker != nil:
+			w.exit(k, tree.Exit{Code: -1, Signal: "KILL"}, 1)
+		default:
+			w.ends(k, killed)
 		}
 	}
 	return true
@@ -172,189 +262,26 @@ func (w *World) step(n *Node, fact tree.Fact) {
 	if w.opt.Fact != nil {
 		w.opt.Fact(n.Path, fact)
 	}
-	for _, o := range n.machine.Step(w.now, fact) {
+	w.facts++
+	now := w.begin.Add(w.clock.now)
+	var orders []tree.Order
+	if n.worker != nil {
+		orders = n.worker.Step(now, fact)
+	} else {
+		orders = n.machine.Step(now, fact)
+		if w.opt.Stepped != nil {
+			w.opt.Stepped(n, now, fact, orders)
+		}
+	}
+	backoff := tree.Seq(0)
+	for _, o := range orders {
 		if w.opt.Order != nil {
 			w.opt.Order(n.Path, o)
 		}
-		w.do(n, o)
-	}
-}
-
-// begins brings a node into the world.
-func (w *World) begins(n *Node) {
-	w.nodes[n.Name] = n
-	if n.Spec.IsSupervisor() {
-		w.trace("start", n.Name, "")
-		n.kids = map[string]*Node{}
-		n.machine = tree.NewSupervisor(*n.Spec, w.pasts[n.Path], w.opt.Dice)
-		w.Tell(n, tree.Boot{Seq: w.NextSeq()})
-		return
-	}
-	if w.opt.Lives != nil {
-		n.life = w.opt.Lives(tree.Ref{Path: n.Path, Inc: n.Inc}, n.Spec)
-	}
-	if n.life.Start == 0 {
-		w.outcome(n)
-		return
-	}
-	w.after(n.life.Start, func() { w.outcome(n) })
-}
-
-// outcome settles the start of a leaf. One that was told to go meanwhile still finishes its start first.
-func (w *World) outcome(n *Node) {
-	if n.gone {
-		return
-	}
-	switch n.life.Outcome {
-	case Fails:
-		n.gone = true
-		w.trace("fail", n.Name, "")
-		w.down(n, n.life.End)
-	case Ignores:
-		n.gone = true
-		w.trace("ignore", n.Name, "")
-		w.Tell(n.parent, tree.Ignored{Child: n.Name, Inc: n.Inc, Seq: w.NextSeq()})
-	default:
-		n.up = true
-		w.trace("start", n.Name, "")
-		w.Tell(n.parent, tree.Up{Child: n.Name, Inc: n.Inc, Seq: w.NextSeq()})
-		if n.leaving {
-			w.leave(n, n.Spec.Shutdown)
-			return
-		}
-		if n.life.For > 0 {
-			w.after(n.life.For, func() { w.ends(n, n.life.End) })
+		if n.worker != nil {
+			w.carry(n, o)
+		} else {
+			w.do(n, o, &backoff)
 		}
 	}
-}
-
-// leave lets a leaf go, in the time that it takes and may take.
-func (w *World) leave(n *Node, bound time.Duration) {
-	told := tree.Reason{Class: tree.Shutdown, Text: "shutdown"}
-	killed := tree.Reason{Class: tree.Crash, Text: "killed"}
-	switch {
-	case bound == 0:
-		w.ends(n, killed)
-	case n.life.Stop > bound:
-		w.after(bound, func() { w.ends(n, killed) })
-	case n.life.Stop > 0:
-		w.after(n.life.Stop, func() { w.ends(n, told) })
-	default:
-		w.ends(n, told)
-	}
-}
-
-// ends takes a node out of the world and tells its parent.
-func (w *World) ends(n *Node, r tree.Reason) {
-	if n.gone {
-		return
-	}
-	n.gone = true
-	text := r.Text
-	if n.machine != nil && r.Class == tree.Shutdown && text != "shutdown_term" {
-		text = "shutdown"
-	}
-	w.trace("exit", n.Name, text)
-	w.down(n, r)
-}
-
-func (w *World) down(n *Node, r tree.Reason) {
-	if n.machine != nil {
-		w.pasts[n.Path] = n.machine.Past()
-	}
-	if n.parent != nil {
-		w.Tell(n.parent, tree.Down{Child: n.Name, Inc: n.Inc, Reason: r, Seq: w.NextSeq()})
-	}
-}
-
-// do carries out one order of a supervisor.
-func (w *World) do(n *Node, order tree.Order) {
-	switch o := order.(type) {
-	case tree.Start:
-		k := &Node{Name: o.Child, Path: tree.ChildPath(n.Path, n.Spec.Kind, o.Child), Inc: o.Inc, Spec: o.Spec, parent: n}
-		n.kids[o.Child] = k
-		n.order = append(n.order, k)
-		w.begins(k)
-	case tree.Stop:
-		w.stop(n.kids[o.Child], o.Kill)
-	case tree.WakeAfter:
-		w.after(o.After, func() { w.step(n, tree.Wake{Token: o.Token, Seq: w.NextSeq()}) })
-	case tree.ReportUp:
-		if !n.up {
-			w.trace("ready", n.Name, "")
-		}
-		n.up = true
-		if n.parent != nil {
-			w.Tell(n.parent, tree.Up{Child: n.Name, Inc: n.Inc, Seq: w.NextSeq()})
-		}
-	case tree.ReportUnready:
-		if n.parent != nil {
-			w.Tell(n.parent, tree.Unready{Child: n.Name, Inc: n.Inc, Reason: o.Reason, Seq: w.NextSeq()})
-		}
-	case tree.Escalate:
-		w.trace("escalate", n.Name, "")
-	case tree.Quit:
-		if n.up {
-			w.ends(n, o.Reason)
-			return
-		}
-		n.gone = true
-		w.trace("fail", n.Name, "")
-		w.down(n, o.Reason)
-	}
-}
-
-func (w *World) stop(k *Node, kill bool) {
-	if k == nil || k.gone {
-		return
-	}
-	if k.machine == nil {
-		k.leaving = true
-		bound := k.Spec.Shutdown
-		if kill {
-			bound = 0
-		}
-		if k.up || kill {
-			w.leave(k, bound)
-		}
-		return
-	}
-	if w.opt.Patient && k.Spec.Shutdown == 0 {
-		w.Crush(k)
-		return
-	}
-	w.Tell(k, tree.Halt{Kill: kill, Wait: w.opt.Patient, Seq: w.NextSeq()})
-	if w.opt.Patient && k.Spec.Shutdown < tree.Forever {
-		w.after(k.Spec.Shutdown, func() { w.Crush(k) })
-	}
-}
-
-// after schedules something; what is due at the same moment happens in the order of its scheduling.
-func (w *World) after(d time.Duration, do func()) {
-	w.count++
-	heap.Push(&w.events, event{at: w.now.Add(d), n: w.count, do: do})
-}
-
-type event struct {
-	at time.Time
-	n  uint64
-	do func()
-}
-
-type schedule []event
-
-func (s schedule) Len() int { return len(s) }
-func (s schedule) Less(i, j int) bool {
-	if !s[i].at.Equal(s[j].at) {
-		return s[i].at.Before(s[j].at)
-	}
-	return s[i].n < s[j].n
-}
-func (s schedule) Swap(i, j int) { s[i], s[j] = s[j], s[i] }
-func (s *schedule) Push(e any)   { *s = append(*s, e.(event)) }
-func (s *schedule) Pop() any {
-	old := *s
-	e := old[len(old)-1]
-	*s = old[:len(old)-1]
-	return e
 }
