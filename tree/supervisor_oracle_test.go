@@ -14,8 +14,7 @@ type oracle struct {
 	template Spec // of a simple supervisor
 	kids     map[string]*watched
 	order    []string        // of the children, in start order
-	coming   map[string]Spec // by StartChild, whose turn has not come
-	line     []string        // their names, in order
+	line     []StartChild    // whose turn has not come
 	calls    map[uint64]bool // not answered yet
 	facts    Seq
 	now      time.Time
@@ -40,7 +39,7 @@ type watched struct {
 
 func newOracle(spec Spec) *oracle {
 	o := &oracle{kids: map[string]*watched{}, lastStart: map[Seq]int{}, lastStop: map[Seq]int{},
-		coming: map[string]Spec{}, calls: map[uint64]bool{}}
+		calls: map[uint64]bool{}}
 	o.adopt(spec)
 	return o
 }
@@ -96,7 +95,7 @@ func (o *oracle) see(now time.Time, fact Fact, orders []Order) {
 	for _, order := range orders {
 		if name, ok := orderChild(order); ok {
 			_, starts := order.(Start)
-			if _, ok := o.coming[name]; ok && (o.kids[name] == nil || starts && o.kids[name].over) {
+			if o.coming(name) && (o.kids[name] == nil || starts && o.kids[name].over) {
 				o.learnComing(name)
 			}
 		}
@@ -136,6 +135,9 @@ func (o *oracle) see(now time.Time, fact Fact, orders []Order) {
 				o.say(7, "call %d is answered twice, or never came", f.Call)
 			}
 			delete(o.calls, f.Call)
+			if f.Error != "" {
+				o.line = slices.DeleteFunc(o.line, func(s StartChild) bool { return s.Call == f.Call })
+			}
 		case Escalate:
 			o.escalates(f)
 		case Quit:
@@ -211,8 +213,7 @@ func (o *oracle) learn(fact Fact) (halted bool) {
 	case StartChild:
 		seq(f.Seq)
 		o.calls[f.Call] = true
-		o.coming[f.Spec.Name] = f.Spec
-		o.line = append(o.line, f.Spec.Name)
+		o.line = append(o.line, f)
 	case RestartChild:
 		seq(f.Seq)
 		o.calls[f.Call] = true
@@ -235,16 +236,20 @@ func (o *oracle) learn(fact Fact) (halted bool) {
 	return false
 }
 
-// learnComing learns of a new child, and of those that came before it.
+// coming tells whether a child of that name is asked for by a StartChild whose turn has not come.
+func (o *oracle) coming(name string) bool {
+	return slices.ContainsFunc(o.line, func(f StartChild) bool { return f.Spec.Name == name })
+}
+
+// learnComing learns of a new child, and of those that were asked for before it.
 func (o *oracle) learnComing(name string) {
 	for len(o.line) > 0 {
-		next := o.line[0]
+		f := o.line[0]
 		o.line = o.line[1:]
-		if spec, ok := o.coming[next]; ok && (o.kids[next] == nil || next == name) {
-			delete(o.coming, next)
-			o.learnNew(spec)
+		if o.kids[f.Spec.Name] == nil || f.Spec.Name == name {
+			o.learnNew(f.Spec)
 		}
-		if next == name {
+		if f.Spec.Name == name {
 			return
 		}
 	}

@@ -145,7 +145,7 @@ func (s *Supervisor) regroup(c *child) {
 			s.cancelDelay(c)
 			s.want(c, ticket{reason: c.lastWhy, cause: s.seq, restart: true, attempt: c.attempt})
 		case !m.startable() || m.temporary() && m.born:
-		case !m.born && m.boot:
+		case !m.born:
 			s.cancelDelay(m)
 			s.want(m, ticket{reason: "start", cause: s.seq})
 		default:
@@ -171,7 +171,7 @@ func (s *Supervisor) leave(m, lead *child) {
 			}
 		}
 		s.markStop(m, why)
-	case m.temporary() && !m.dropped && !m.held && !m.boot:
+	case m.temporary() && !m.dropped && !m.held && !m.boot && m.ticket == nil:
 		s.drop(m, why)
 	}
 }
