@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/coppice-run/coppice/runtime/control"
+	"github.com/coppice-run/coppice/runtime/output"
 	"github.com/spf13/cobra"
 )
 
@@ -63,7 +64,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	said := c.judge(err)
 	if said.message != "" {
-		fmt.Fprintf(stderr, "coppice: %s\n", said.message)
+		c.complain(said.message)
 	}
 	if !c.answered && wantsJSON(args) {
 		enc := json.NewEncoder(stdout)
@@ -71,6 +72,11 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		enc.Encode(control.Error{Message: said.message, Code: said.code})
 	}
 	return said.status
+}
+
+// complain says on stderr what went wrong. Words of others in it cannot draw on the screen.
+func (c *console) complain(message string) {
+	fmt.Fprintf(c.err, "coppice: %s\n", output.Escape([]byte(message)))
 }
 
 // verdict is what becomes of an error: the exit status, what is said on stderr, and the word for programs.

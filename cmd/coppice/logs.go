@@ -35,9 +35,9 @@ escapes, so that a worker cannot draw on your screen; --raw, or a pipe, gets the
 				if err := json.Unmarshal(line, &l); err != nil {
 					return fmt.Errorf("cannot read a line of output: %w", err)
 				}
-				text := string(l.Text)
+				text := string(l.Raw())
 				if escape {
-					text = output.Escape(l.Text)
+					text = output.Escape(l.Raw())
 				}
 				_, err := fmt.Fprintf(c.out, "%s %s %s | %s\n", l.Time.Local().Format(timeFormat), l.Path, l.Stream, text)
 				return err

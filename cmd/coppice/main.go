@@ -17,6 +17,9 @@ var version = "dev"
 func main() {
 	self := process.Shim()
 	if len(os.Args) > 1 && os.Args[1] == "run" {
+		// Whoever reads the daemon's log or its workers' lines may leave; the daemon stays. A handler that nobody reads, and
+		// not an ignored signal, which programs inherit.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 		// Before anything else exists: what the launcher left us must not reach a worker.
 		if err := process.CleanSelf(); err != nil {
 			fmt.Fprintf(os.Stderr, "coppice: %v\n", err)

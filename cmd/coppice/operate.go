@@ -8,6 +8,7 @@ import (
 
 	"github.com/coppice-run/coppice/runtime/control"
 	"github.com/coppice-run/coppice/runtime/notify"
+	"github.com/coppice-run/coppice/runtime/output"
 	"github.com/spf13/cobra"
 )
 
@@ -66,7 +67,7 @@ func (c *console) printResults(verb control.Verb, results []control.Result, wait
 		switch {
 		case r.Error != nil:
 			first = cmp.Or(first, r.Error)
-			fmt.Fprintf(c.err, "coppice: %s\n", r.Error.Message)
+			c.complain(r.Error.Message)
 			continue
 		case r.Note != "":
 			word = r.Note
@@ -74,7 +75,7 @@ func (c *console) printResults(verb control.Verb, results []control.Result, wait
 			word = "asked to " + string(verb)
 		}
 		if !asJSON {
-			if _, werr := fmt.Fprintf(c.out, "%s: %s\n", r.Path, word); werr != nil {
+			if _, werr := fmt.Fprintf(c.out, "%s: %s\n", r.Path, output.Escape([]byte(word))); werr != nil {
 				err = werr
 			}
 		}
