@@ -19,7 +19,7 @@ import (
 type Options struct {
 	// Root is the whole tree, for status.
 	Root tree.Spec
-	// Count and Bytes bound what is kept, whichever is reached first; 0 means 100,000 events and 64 MiB. The newest event is
+	// Count and Bytes bound what is kept, whichever is reached first; 0 means 20,000 events and 16 MiB. The newest event is
 	// always kept.
 	Count int
 	Bytes int64
@@ -40,10 +40,10 @@ type Journal struct {
 // New returns an empty journal.
 func New(o Options) *Journal {
 	if o.Count <= 0 {
-		o.Count = 100_000
+		o.Count = 20_000
 	}
 	if o.Bytes <= 0 {
-		o.Bytes = 64 << 20
+		o.Bytes = 16 << 20
 	}
 	return &Journal{board: tree.NewBoard(o.Root), kept: window{count: o.Count, bytes: o.Bytes}, last: o.After}
 }
