@@ -105,7 +105,9 @@ func look(st control.Status) sample {
 			}
 		default:
 			s.other++
-			if n.State != tree.StateStarting {
+			// Stopping: it has ended, and what it left is being killed.
+			if n.State != tree.StateStarting && n.State != tree.StateStopping {
+				fmt.Printf("untrue: %s is %s: %s\n", n.Path, n.State, n.Reason)
 				s.lies++
 			}
 		}
