@@ -262,11 +262,18 @@ func (s *Supervisor) changeChildren(specs []*Spec) {
 		}
 		listed[c] = true
 	}
+	var ended []*child
 	for _, c := range old {
 		if !listed[c] {
 			c.index = len(s.kids)
 			s.kids = append(s.kids, c)
+			if c.dropped && c.phase == down {
+				ended = append(ended, c)
+			}
 		}
 	}
 	s.link()
+	for _, c := range ended {
+		s.remove(c) // OTP does not know it any more, and now nobody lists it
+	}
 }
