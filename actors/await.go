@@ -9,14 +9,24 @@ import (
 	"github.com/coppice-run/coppice/tree"
 )
 
-// await returns when what was asked of the node at path is done, or has failed. after is the number of the request's event.
-func (h *Host) await(ctx context.Context, asked tree.Asked, path string, ask Ask, after tree.Seq) error {
+// underWay is how the starts under path that began before a request and have not ended look among the events after it.
+func (h *Host) underWay(path string) (events []tree.Event) {
+	for _, n := range h.options.Journal.Nodes() {
+		if tree.Under(path, n.Path) && n.Leaf != nil && n.State == tree.StateStarting {
+			events = append(events, tree.Event{Path: n.Path, Incarnation: n.Incarnation, Kind: tree.EventStarting})
+		}
+	}
+	return events
+}
+
+// await returns when what was asked of the node at path is done, or has failed. events are what it goes on from, after is
+// the number of the request's event.
+func (h *Host) await(ctx context.Context, asked tree.Asked, path string, ask Ask, events []tree.Event, after tree.Seq) error {
 	if ask.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, ask.Timeout, ErrTimeout)
 		defer cancel()
 	}
-	var events []tree.Event // of the node and below it since the request
 	waitsFor := path
 	for {
 		began := time.Now()

@@ -100,7 +100,7 @@ func (h *Host) Halt(ctx context.Context, path string, ask Ask) (note string, err
 	if !ask.Wait {
 		return "", nil
 	}
-	return "", h.await(ctx, tree.AskedStop, path, ask, in.Seq)
+	return "", h.await(ctx, tree.AskedStop, path, ask, nil, in.Seq)
 }
 
 // Start brings the node at path up and takes back the stops at it and below it; what failed or waits for a retry is started
@@ -125,6 +125,7 @@ func (h *Host) Start(ctx context.Context, path string, ask Ask) (note string, er
 	if n.spec.Disabled {
 		word = in.word()
 	}
+	begun := h.underWay(path)
 	in.Seq = h.decided(path, in.reason(), word, ask)
 	if n.spec.Disabled {
 		h.house.ledger.set(in)
@@ -135,7 +136,7 @@ func (h *Host) Start(ctx context.Context, path string, ask Ask) (note string, er
 	if !ask.Wait {
 		return "", nil
 	}
-	return "", h.await(ctx, tree.AskedStart, path, ask, in.Seq)
+	return "", h.await(ctx, tree.AskedStart, path, ask, begun, in.Seq)
 }
 
 // Restart stops the node at path and starts it again, with clean counts; a pool goes one replica at a time. It takes back the
@@ -165,7 +166,7 @@ func (h *Host) Restart(ctx context.Context, path string, ask Ask) (note string, 
 	if !ask.Wait {
 		return "", nil
 	}
-	return "", h.await(ctx, tree.AskedRestart, path, ask, seq)
+	return "", h.await(ctx, tree.AskedRestart, path, ask, nil, seq)
 }
 
 // Intents is what operators have said and still holds, by path.

@@ -158,6 +158,7 @@ daemon cannot be reached; 7 not allowed; 70 the host's intensity was exceeded; 7
 		root.AddCommand(laterCommand(name, about))
 	}
 	root.SetHelpCommand(c.helpCommand(root))
+	root.SetOut(c.out) // which the next line looks at
 	root.InitDefaultCompletionCmd()
 	for _, sub := range root.Commands() {
 		if sub.Name() == "completion" {

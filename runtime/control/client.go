@@ -47,6 +47,11 @@ func (c *Client) Status(ctx context.Context, paths ...string) (Status, error) {
 // Why returns the chain of causes that led to the present state of the node.
 func (c *Client) Why(ctx context.Context, path string) (Why, error) {
 	var why Why
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "" || segment == "." || segment == ".." { // which would name another route
+			return why, Errorf(CodeNotFound, "no such path: %q", path)
+		}
+	}
 	err := c.get(ctx, "/v1/why/"+(&url.URL{Path: path}).EscapedPath(), nil, &why)
 	return why, err
 }
@@ -222,4 +227,4 @@ func readError(resp *http.Response) error {
 
 // patience is how long a client waits for an answer, beyond what the daemon was asked to wait itself, before it gives the
 // daemon up.
-const patience = 15 * time.Second
+const patience = 10 * time.Second

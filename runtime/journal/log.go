@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/coppice-run/coppice/tree"
@@ -154,7 +155,7 @@ func describe(ev *tree.Event) (level hclog.Level, text string, args []any) {
 		args = nil // the host
 	}
 	if ev.Reason != "" {
-		args = append(args, "reason", ev.Reason)
+		args = append(args, "reason", oneLine(ev.Reason))
 	}
 	level = hclog.Info
 	switch ev.Kind {
@@ -220,12 +221,19 @@ func exitArgs(args []any, ev *tree.Event) []any {
 // with appends those keys that the event has.
 func with(args []any, ev *tree.Event, keys ...string) []any {
 	for _, key := range keys {
-		if value, ok := ev.Data[key]; ok && value != "" {
+		value, ok := ev.Data[key]
+		if words, is := value.(string); is && key != "stack" {
+			value = oneLine(words)
+		}
+		if ok && value != "" {
 			args = append(args, key, value)
 		}
 	}
 	return args
 }
+
+// oneLine keeps somebody's words from looking like a record of their own: hclog writes each line of a value on one.
+func oneLine(words string) string { return strings.ReplaceAll(words, "\n", `\n`) }
 
 // seconds reads a number of seconds.
 func seconds(v any) time.Duration {

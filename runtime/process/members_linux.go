@@ -297,10 +297,11 @@ func (p *Process) Signal(name string) (int, error) {
 
 // sweep sends KILL to the members and whatever else is in their group and cgroup by now.
 func (p *Process) sweep(members []member) {
+	// One by one first: those that the cgroup's KILL has ended already could not be counted.
+	reached, _ := p.send(members, unix.SIGKILL)
 	if p.group != nil {
 		p.group.Kill()
 	}
-	reached, _ := p.send(members, unix.SIGKILL)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.killed == nil {
