@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/coppice-run/coppice/runtime/cgroup"
 	"github.com/coppice-run/coppice/runtime/probe"
 	"github.com/coppice-run/coppice/tree"
 )
@@ -142,11 +143,21 @@ func (in *instance) monitor(ctx context.Context) {
 	}
 }
 
-// runCommand runs a command as the worker does: same user, folder, environment and cgroup, and no output. It returns when
-// nothing of the command runs any more.
+// runCommand runs a command as the worker does: same user, folder, environment and limits, and no output. It returns when
+// nothing of the command runs any more. What ends the command must never reach the worker, whose environment it has: so
+// it has a cgroup of its own, and goes by no marks.
 func (in *instance) runCommand(ctx context.Context, argv []string) error {
 	cmd := in.command
 	cmd.Argv, cmd.Stdout, cmd.Stderr, cmd.Listeners, cmd.ListenNames = argv, nil, nil, nil, nil
+	leaf, err := in.grow("-check")
+	if err != nil {
+		return err
+	}
+	defer in.prune(leaf)
+	cmd.Group, cmd.Marks = nil, nil
+	if leaf.Active() {
+		cmd.Group = leaf
+	}
 	p, err := in.table.Start(cmd)
 	if err != nil {
 		return err
@@ -186,11 +197,18 @@ func (in *instance) release() {
 		in.capture.Close()
 	}
 	if in.leaf != nil {
-		if err := in.leaf.Remove(); err != nil {
-			in.log.Warn("could not remove a cgroup", "path", in.ref.Path, "incarnation", in.ref.Inc, "error", err)
-		}
+		in.prune(in.leaf)
 	}
 	if in.home != nil {
 		in.home.Remove()
+	}
+}
+
+// prune removes a cgroup whose processes are gone. The kernel may take a moment to see it.
+func (in *instance) prune(leaf *cgroup.Leaf) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := leaf.RemoveWhenEmpty(ctx); err != nil {
+		in.log.Warn("could not remove a cgroup", "path", in.ref.Path, "incarnation", in.ref.Inc, "error", err)
 	}
 }

@@ -135,7 +135,7 @@ func (in *instance) prepare() (err error) {
 			return startError("listen", err)
 		}
 	}
-	if in.leaf, err = in.grow(); err != nil {
+	if in.leaf, err = in.grow(""); err != nil {
 		return startError("limits", err)
 	}
 	match, err := in.matcher()
@@ -172,8 +172,8 @@ func (in *instance) prepare() (err error) {
 	return nil
 }
 
-// grow makes the incarnation's own cgroup below its app's.
-func (in *instance) grow() (*cgroup.Leaf, error) {
+// grow makes a cgroup of the incarnation's own below its app's.
+func (in *instance) grow(suffix string) (*cgroup.Leaf, error) {
 	app := in.ref.Path[:strings.LastIndexByte(in.ref.Path, '/')]
 	b, ok := in.branches[app]
 	if !ok {
@@ -182,7 +182,7 @@ func (in *instance) grow() (*cgroup.Leaf, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
-	return b.group.Leaf(in.ref.Path[len(app)+1:]+"-"+strconv.Itoa(in.ref.Inc), in.run.Limits)
+	return b.group.Leaf(in.ref.Path[len(app)+1:]+"-"+strconv.Itoa(in.ref.Inc)+suffix, in.run.Limits)
 }
 
 // heartbeatFile is where the worker's pulse is seen.
