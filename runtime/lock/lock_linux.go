@@ -19,6 +19,23 @@ import (
 // The descriptor is closed on exec, so no worker inherits the lock; it is free as soon as this process is gone.
 func Acquire(dir string) (*Lock, error) { return acquire(filepath.Join(dir, "lock"), dir) }
 
+// AcquireNext is Acquire for the successor of a holder that was killed. What the holder had just forked keeps the lock until
+// it executes its program, so while whoever wrote the file is dead the lock is asked for again, for at most patience.
+func AcquireNext(dir string, patience time.Duration) (*Lock, error) {
+	deadline := time.Now().Add(patience)
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		l, err := Acquire(dir)
+		var held *Held
+		if !errors.As(err, &held) || !gone(held.PID) || time.Now().Add(pause).After(deadline) {
+			return l, err
+		}
+		<-time.After(pause)
+	}
+}
+
+// gone tells whether there is no process of this pid. It decides only how long to wait, never who has the lock.
+func gone(pid int) bool { return pid <= 0 || errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
+
 // AcquireFile is Acquire for a lock file of any name.
 func AcquireFile(path string) (*Lock, error) { return acquire(path, path) }
 

@@ -7,12 +7,16 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"time"
 )
 
 var errNotLinux = errors.New("cannot lock: Coppice needs Linux")
 
 // Acquire needs Linux.
 func Acquire(string) (*Lock, error) { return nil, errNotLinux }
+
+// AcquireNext needs Linux.
+func AcquireNext(string, time.Duration) (*Lock, error) { return nil, errNotLinux }
 
 // AcquireFile needs Linux.
 func AcquireFile(string) (*Lock, error) { return nil, errNotLinux }
