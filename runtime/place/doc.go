@@ -9,6 +9,7 @@
 //	                        listen = "inherit"); n is the replica
 //	  i/                    0711
 //	    <16 hex>-<n>/       0700, owned by the worker's user: stop, heartbeat, notify; one an incarnation, made when needed
+//	  r/                    0700: a record of each incarnation that has a process, for the next daemon: see [Record]
 //
 // The names cannot be guessed without the secret, so no tenant can sit on the socket of another. Nothing here is looked
 // for by its name later: the one who made it holds it.

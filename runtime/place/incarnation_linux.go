@@ -20,6 +20,7 @@ type Incarnation struct {
 	socket   string
 	port     int
 	folder   string // "": not made
+	note     *Note  // nil: none yet
 }
 
 // Incarnation prepares the place of one incarnation of the worker at path, which runs as uid and gid: a stale socket is
@@ -128,5 +129,8 @@ func (in *Incarnation) Remove() {
 	}
 	if in.folder != "" {
 		os.RemoveAll(in.folder)
+	}
+	if in.note != nil {
+		in.note.Remove()
 	}
 }

@@ -26,6 +26,9 @@ func (*Dir) Name() string { return "" }
 // Check fails: Linux only.
 func (*Dir) Check(*tree.Spec) error { return errNotLinux }
 
+// Sweep fails: Linux only.
+func (*Dir) Sweep() error { return errNotLinux }
+
 // Close does nothing: Linux only.
 func (*Dir) Close() {}
 
@@ -60,3 +63,27 @@ func (*Incarnation) WriteStopFile(string) error { return errNotLinux }
 
 // Remove does nothing: Linux only.
 func (*Incarnation) Remove() {}
+
+// Note is a record on disk; Linux only.
+type Note struct{}
+
+// Note fails: Linux only.
+func (*Dir) Note(Record) (*Note, error) { return nil, errNotLinux }
+
+// Born fails: Linux only.
+func (*Note) Born(int, uint64) error { return errNotLinux }
+
+// Remove does nothing: Linux only.
+func (*Note) Remove() {}
+
+// Note fails: Linux only.
+func (*Incarnation) Note(Record) error { return errNotLinux }
+
+// Born fails: Linux only.
+func (*Incarnation) Born(int, uint64) error { return errNotLinux }
+
+// Records fails: Linux only.
+func (*Dir) Records() ([]Record, []string, error) { return nil, nil, errNotLinux }
+
+// Drop does nothing: Linux only.
+func (*Record) Drop() {}

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"sync"
 
@@ -27,6 +28,7 @@ const longest = 107
 type Dir struct {
 	path   string
 	secret []byte
+	boot   string // the kernel's boot id
 
 	mu        sync.Mutex
 	listeners map[string]net.Listener // of listen = "inherit", by path in the tree: they outlive incarnations
@@ -47,12 +49,15 @@ func Open(path string) (*Dir, error) {
 	for _, f := range []struct {
 		name string
 		mode fs.FileMode
-	}{{"s", sockets}, {"i", 0o711}} {
+	}{{"s", sockets}, {"i", 0o711}, {"r", 0o700}} {
 		if err := makeFolder(d.in(f.name), f.mode); err != nil {
 			return nil, err
 		}
 	}
 	var err error
+	if d.boot, err = bootID(); err != nil {
+		return nil, err
+	}
 	d.secret, err = readSecret(d.in("secret"))
 	return d, err
 }
@@ -149,6 +154,25 @@ func (d *Dir) Check(root *tree.Spec) error {
 		return nil
 	}
 	return check("", root)
+}
+
+// socketName is the name of a worker's socket.
+var socketName = regexp.MustCompile(`^[0-9a-f]{16}-[0-9]+\.sock$`)
+
+// Sweep removes the workers' sockets on which nobody listens any more. Call it when nothing of a dead daemon runs, and
+// before anything is started. What is no socket stays: it is not of our making.
+func (d *Dir) Sweep() error {
+	entries, err := os.ReadDir(d.in("s"))
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", d.in("s"), err)
+	}
+	for _, e := range entries {
+		if e.Type() == fs.ModeSocket && socketName.MatchString(e.Name()) {
+			// One that somebody listens on is found in the way by the worker whose socket it is, if it ever is.
+			_ = lock.ReplaceSocket(d.in("s", e.Name()))
+		}
+	}
+	return nil
 }
 
 // Close ends the listeners that workers inherited and removes their sockets.
