@@ -46,6 +46,9 @@ func (p *Process) PID() int { return 0 }
 // Started is the zero time.
 func (p *Process) Started() time.Time { return time.Time{} }
 
+// Birth is 0.
+func (p *Process) Birth() uint64 { return 0 }
+
 // Exited is never closed.
 func (p *Process) Exited() <-chan struct{} { return nil }
 
@@ -72,3 +75,8 @@ func (p *Process) Killed() int { return 0 }
 
 // Owns is false.
 func (p *Process) Owns(int) bool { return false }
+
+// StopLeftovers finds nothing.
+func StopLeftovers(_ context.Context, traces []Trace, _ time.Duration) []Remains {
+	return make([]Remains, len(traces))
+}

@@ -22,6 +22,7 @@ type Process struct {
 	table   *Table
 	pid     int
 	started time.Time
+	birth   uint64 // start time by the kernel
 	marks   []string
 	uid     uint32 // of the worker: an orphan of anybody else's cannot claim to be part of it
 	group   Group
@@ -47,6 +48,10 @@ func (p *Process) PID() int { return p.pid }
 
 // Started is when the program was executed.
 func (p *Process) Started() time.Time { return p.started }
+
+// Birth is the kernel's start time of the leader, in clock ticks since boot: with the pid it names the process for ever,
+// as /proc/PID/stat tells. 0 if it could not be read.
+func (p *Process) Birth() uint64 { return p.birth }
 
 // Exited is closed when the leader has ended and is reaped, whoever still holds its pipes.
 func (p *Process) Exited() <-chan struct{} { return p.exited }

@@ -108,7 +108,9 @@ func becomeWorker(fd int) {
 	}
 	unix.Umask(0o022)
 	cleanSignals()
-	status.Write([]byte{shimReady})
+	if _, err := status.Write([]byte{shimReady}); err != nil {
+		os.Exit(1) // the daemon has ended: it is no worker of anybody's
+	}
 	fail(p.execute())
 }
 

@@ -105,6 +105,10 @@ func (t *Table) fork(cmd *Command, program string, argv []string, attr *syscall.
 	}
 	p := &Process{table: t, pid: pid, started: time.Now(), marks: cmd.Marks, uid: cmd.uid(), group: cmd.Group,
 		exited: make(chan struct{}), gone: make(chan struct{})}
+	// Nobody reaps it before it is settled, so this is its own start time for sure.
+	if s, err := readStat(pid); err == nil {
+		p.birth = s.started
+	}
 	pidfd := *attr.Sys.PidFD      // never missing: Go makes one wherever the kernel can
 	unix.SetNonblock(pidfd, true) // with it, os.NewFile hands the descriptor to the network poller
 	p.file = os.NewFile(uintptr(pidfd), "pidfd:"+strconv.Itoa(pid))

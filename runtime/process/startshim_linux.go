@@ -106,7 +106,8 @@ func (s *shimStart) fork(t *Table, cmd *Command) (*Process, error) {
 	files = append(files, s.plan.Fd(), s.statusWrite.Fd(), s.gateRead.Fd())
 	pidfd := -1
 	p, err := t.fork(cmd, "/proc/self/exe", []string{"coppice-shim"}, &syscall.ProcAttr{
-		Dir: "/", Env: []string{shimVariable + "=" + strconv.Itoa(first)}, Files: files,
+		// With the marks, so that it is recognised even if we are killed now.
+		Dir: "/", Env: append([]string{shimVariable + "=" + strconv.Itoa(first)}, cmd.Marks...), Files: files,
 		Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
 	})
 	runtime.KeepAlive(cmd)
