@@ -50,9 +50,10 @@ type daemon struct {
 func openDaemon(ctx context.Context, cfg *config.Config, log hclog.Logger, stdout io.Writer) (d *daemon, err error) {
 	d = &daemon{cfg: cfg, log: log, started: time.Now()}
 	d.background, d.end = context.WithCancel(context.WithoutCancel(ctx))
+	opened := d
 	defer func() {
 		if err != nil {
-			d.close()
+			opened.close() // d is nil by then
 		}
 	}()
 	if d.place, err = place.Open(cfg.Host.RuntimeDir); err != nil {
@@ -66,6 +67,9 @@ func openDaemon(ctx context.Context, cfg *config.Config, log hclog.Logger, stdou
 	}
 	if d.groups, err = cgroup.Open(log.Named("cgroup"), d.place.Name()); err != nil {
 		return nil, failf("%v", err)
+	}
+	if err := d.stopLeftovers(ctx); err != nil {
+		return nil, err
 	}
 	options := actors.Options{
 		Spec: cfg.Tree, Parts: d.parts(), Log: log.Named("actors"), DrainTimeout: cfg.Host.DrainTimeout,
@@ -132,6 +136,9 @@ func (d *daemon) dropped(path string, incarnation int, lines int64) {
 
 // supervise runs the tree until a signal, the end of ctx, or the host's intensity ends it.
 func (d *daemon) supervise(ctx context.Context, signals <-chan os.Signal) error {
+	if d.toldToStop(signals) {
+		return nil // while the rooms were opened: nothing was started, and nothing will be
+	}
 	born := d.journal.Append(tree.Event{Kind: tree.EventDaemonStarted,
 		Data: map[string]any{"pid": os.Getpid(), "version": version, "config": d.cfg.Hash}})
 	ended := make(chan error, 1)
@@ -159,6 +166,21 @@ func (d *daemon) supervise(ctx context.Context, signals <-chan os.Signal) error 
 				killed = true
 				d.stop("signal "+name(sig)+" again", true)
 			}
+		}
+	}
+}
+
+// toldToStop tells whether a signal that waits already says so.
+func (d *daemon) toldToStop(signals <-chan os.Signal) bool {
+	for {
+		select {
+		case sig := <-signals:
+			if sig == syscall.SIGTERM || sig == syscall.SIGINT {
+				return true
+			}
+			d.log.Warn("ignored a signal: not supported yet", "signal", sig.String())
+		default:
+			return false
 		}
 	}
 }

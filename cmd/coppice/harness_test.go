@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coppice-run/coppice/runtime/control"
+	"github.com/coppice-run/coppice/runtime/process"
 	"github.com/coppice-run/coppice/tree"
 )
 
@@ -23,6 +24,7 @@ import (
 const asCoppice = "COPPICE_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
+	process.Shim() // this binary is also what becomes the workers that need one
 	if os.Getenv(asCoppice) != "" {
 		os.Unsetenv(asCoppice)
 		main()

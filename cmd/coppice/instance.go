@@ -158,9 +158,17 @@ func (in *instance) runCommand(ctx context.Context, argv []string) error {
 	if leaf.Active() {
 		cmd.Group = leaf
 	}
+	note, err := in.place.Note(in.record(&cmd, leaf))
+	if err == nil {
+		defer note.Remove()
+	}
+	in.unrecorded(err)
 	p, err := in.table.Start(cmd)
 	if err != nil {
 		return err
+	}
+	if note != nil {
+		in.unrecorded(note.Born(p.PID(), p.Birth()))
 	}
 	cut := false
 	select {

@@ -224,6 +224,7 @@ func (in *instance) start() (err error) {
 	if in.listener != nil {
 		in.command.Listeners, in.command.ListenNames = []*os.File{in.listener}, []string{in.run.Worker}
 	}
+	in.unrecorded(in.home.Note(in.record(&in.command, in.leaf)))
 	in.process, err = in.table.Start(in.command)
 	in.capture.CloseWriteEnds()
 	if in.listener != nil {
@@ -232,6 +233,7 @@ func (in *instance) start() (err error) {
 	if err != nil {
 		return err
 	}
+	in.unrecorded(in.home.Born(in.process.PID(), in.process.Birth()))
 	in.mu.Lock()
 	in.owner = in.process
 	in.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/coppice-run/coppice/actors"
 	"github.com/coppice-run/coppice/config"
@@ -43,6 +44,11 @@ exceeded. 75: another daemon holds the runtime or state directory. It works as P
 
 // run is the daemon's life: take the folders, open the rooms, supervise, and give everything back.
 func (c *console) run(ctx context.Context, cfg *config.Config) error {
+	// From here on a signal is an order, and comes in the order in which it was sent.
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR2)
+	defer signal.Stop(signals)
+
 	outer := notify.NewDaemon()
 	log := hclog.New(&hclog.LoggerOptions{
 		Name: "coppice", Output: c.err, Level: hclog.LevelFromString(cfg.Host.LogLevel),
@@ -59,16 +65,15 @@ func (c *console) run(ctx context.Context, cfg *config.Config) error {
 	}
 	defer d.close()
 
-	// From here on a signal is an order, and comes in the order in which it was sent.
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR2)
-	defer signal.Stop(signals)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	d.work.Go(func() { outer.Pings(ctx, func() bool { return true }) })
 	d.announce = outer
 	return d.supervise(ctx, signals)
 }
+
+// lockPatience bounds how long what a killed daemon had just forked may keep its locks.
+const lockPatience = 5 * time.Second
 
 // folders are the locks that keep a second daemon out.
 type folders []*lock.Lock
@@ -91,7 +96,7 @@ func takeFolders(host *config.Host) (taken folders, err error) {
 	}{{host.RuntimeDir, mode}, {host.StateDir, 0o700}} {
 		if err = lock.Prepare(f.dir, f.mode); err == nil {
 			var l *lock.Lock
-			if l, err = lock.Acquire(f.dir); err == nil {
+			if l, err = lock.AcquireNext(f.dir, lockPatience); err == nil {
 				taken = append(taken, l)
 				continue
 			}
