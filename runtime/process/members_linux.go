@@ -105,6 +105,21 @@ func (p *Process) look(found *survey, known map[int]uint64) {
 	p.mu.Lock()
 	reaped := p.reaped
 	p.mu.Unlock()
+	// A cgroup v2 that the leader was born in has all of the worker, whatever sessions and parents it made; only who may
+	// move processes between cgroups can leave it. Then nothing else needs to be read.
+	if p.group != nil && p.group.FD() >= 0 {
+		if pids, err := p.group.Procs(); err == nil {
+			if !reaped {
+				found.one(p.pid)
+			}
+			for _, pid := range pids {
+				found.one(pid)
+			}
+			if len(found.members) > 0 || !p.signalGroup(0) {
+				return
+			}
+		}
+	}
 	if !reaped {
 		found.walk(p.pid)
 	}
