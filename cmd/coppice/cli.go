@@ -152,7 +152,7 @@ daemon cannot be reached; 7 not allowed; 70 the host's intensity was exceeded; 7
 		c.operateCommand(control.VerbStart, "Start paths, and wait until they are ready"),
 		c.operateCommand(control.VerbStop, "Stop paths, and wait until nothing of them runs"),
 		c.operateCommand(control.VerbRestart, "Restart paths, and wait until they are ready"),
-		c.notifyCommand(), c.versionCommand(),
+		c.notifyCommand(), c.simulateCommand(), c.versionCommand(),
 	)
 	for name, about := range later {
 		root.AddCommand(laterCommand(name, about))
@@ -205,7 +205,7 @@ func suggestion(cmd *cobra.Command, word string) string {
 var later = map[string]string{
 	"plan": "What apply would change", "apply": "Change to a new configuration", "reload": "Read the configuration again",
 	"scale": "Set a pool's size", "intents": "What operators have said", "undo": "Take an intent back",
-	"schedule": "Schedules and their runs", "simulate": "The tree under virtual time", "upgrade": "Re-execute the daemon in place",
+	"schedule": "Schedules and their runs", "upgrade": "Re-execute the daemon in place",
 	"import": "Translate other supervisors' files", "once": "Run a command under a single-instance lock", "top": "Live screen",
 }
 

@@ -43,6 +43,10 @@ func (w *World) dice(l *lane) tree.Dice {
 }
 
 func (w *World) lives(n *Node) {
+	if w.plan != nil {
+		n.life = w.plan.life(n)
+		return
+	}
 	if w.opt.Lives != nil {
 		n.life = w.opt.Lives(tree.Ref{Path: n.Path, Inc: n.Inc}, n.Spec)
 	}
@@ -89,8 +93,8 @@ func (w *World) lived(n *Node) {
 			}
 		})
 	}
-	if w.ready != nil {
-		w.ready(n)
+	if w.plan != nil {
+		w.plan.ready(n)
 	}
 }
 
@@ -149,8 +153,9 @@ func (w *World) down(n *Node, r tree.Reason) {
 		w.Tell(n.parent, tree.Down{Child: n.Name, Inc: n.Inc, Reason: r, Seq: seq})
 		return
 	}
-	if w.watch != nil {
-		w.watch(&entry{lane: n.lane, inc: n.Inc, at: w.clock.now, reason: r.Text, state: tree.StateStopped, cause: seq})
+	w.over, w.why = w.clock.now, r.Text
+	if w.tally != nil {
+		w.tally.see(&entry{lane: n.lane, inc: n.Inc, at: w.clock.now, reason: r.Text, state: tree.StateStopped, cause: seq})
 	}
 }
 
@@ -243,9 +248,9 @@ func (w *World) rest(n *Node, o tree.Rest) {
 	e := entry{lane: w.laneOf(n, o.Child, nil), inc: o.Inc, reason: o.Reason, cause: o.Cause, attempt: o.Attempt}
 	switch o.State {
 	case tree.StateWaiting: // is shown, and no entry
-		if w.watch != nil {
+		if w.tally != nil {
 			e.state, e.at = o.State, w.clock.now
-			w.watch(&e)
+			w.tally.see(&e)
 		}
 		return
 	case tree.StateDone:

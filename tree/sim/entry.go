@@ -27,8 +27,8 @@ type entry struct {
 func (w *World) record(e *entry) tree.Seq {
 	w.seq++
 	e.seq, e.at = w.seq, w.clock.now
-	if w.watch != nil {
-		w.watch(e)
+	if w.tally != nil {
+		w.tally.see(e)
 	}
 	if w.opt.Event != nil {
 		w.opt.Event(e.event(w.begin))

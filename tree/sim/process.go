@@ -71,8 +71,8 @@ func (w *World) spawn(n *Node) {
 		if text == "" {
 			text = "cannot start"
 		}
-		if w.watch != nil { // what follows from the start is this node's own doing
-			w.watch(&entry{lane: n.lane, inc: n.Inc, at: w.clock.now, own: true, cause: n.boot})
+		if w.tally != nil { // what follows from the start is this node's own doing
+			w.tally.see(&entry{lane: n.lane, inc: n.Inc, at: w.clock.now, own: true, cause: n.boot})
 		}
 		w.Tell(n, tree.SpawnFailed{Text: text})
 		return

@@ -63,8 +63,10 @@ type World struct {
 	lanes  map[string]*lane
 	list   []*lane // the order of the spec; dynamic ones last
 
-	watch func(*entry) // hears every entry, and what is true without being one
-	ready func(*Node)  // a leaf came up
+	plan  *plan         // of an experiment: decides instead of Options.Lives
+	tally *tally        // of an experiment: counts
+	over  time.Duration // when the root ended
+	why   string
 }
 
 // lane is all that there ever was at one path.
