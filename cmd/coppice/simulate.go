@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/coppice-run/coppice/config"
+	"github.com/coppice-run/coppice/runtime/output"
 	"github.com/coppice-run/coppice/tree/sim"
 	"github.com/spf13/cobra"
 )
@@ -128,12 +130,15 @@ func (s *simulation) readFaults(c *console) error {
 	for _, line := range s.faults {
 		fault, err := sim.ParseFault(line)
 		if err != nil {
-			wrong = append(wrong, inFault(line, err))
+			wrong = append(wrong, err)
 			continue
 		}
 		s.parsed = append(s.parsed, fault)
 	}
-	return mistaken(errors.Join(wrong...))
+	if len(wrong) > 0 {
+		return c.refuse(errors.Join(wrong...))
+	}
+	return nil
 }
 
 func (c *console) readScript(name string) (string, error) {
@@ -154,21 +159,30 @@ func (c *console) readScript(name string) (string, error) {
 	return string(text), err
 }
 
-// inFault shows where in an argument the mistake is.
-func inFault(line string, err error) error {
-	var m *sim.Mistake
-	if !errors.As(err, &m) {
-		return err
+// refuse says what is wrong with faults, each with its line and a mark below the place, and makes it wrong usage.
+func (c *console) refuse(err error) error {
+	list := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		list = joined.Unwrap()
 	}
-	return fmt.Errorf("--fault, column %d: %s\n    %s\n    %s^", m.Column, m.Text, line, strings.Repeat(" ", m.Column-1))
-}
-
-// mistaken makes wrong faults wrong usage.
-func mistaken(err error) error {
-	if err == nil {
-		return nil
+	for _, err := range list {
+		var m *sim.Mistake
+		if !errors.As(err, &m) {
+			return failf("cannot simulate: %v", err)
+		}
+		place := *m
+		if place.File == "" {
+			place.File = "--fault"
+		}
+		pad := []rune(m.Source)[:min(m.Column-1, utf8.RuneCountInString(m.Source))]
+		for i := range pad {
+			if pad[i] != '\t' {
+				pad[i] = ' '
+			}
+		}
+		fmt.Fprintf(c.err, "%s\n    %s\n    %s^\n", output.Escape([]byte(place.Error())), strings.TrimRight(m.Source, "\r"), string(pad))
 	}
-	return usagef("%v", err)
+	return usagef("simulate: wrong faults (coppice help simulate has the language)")
 }
 
 // forSimulation is a host on which everything exists: a simulation starts nothing.
@@ -207,7 +221,7 @@ func (c *console) simulateOne(s *simulation, path string) error {
 	}
 	r, err := x.Run()
 	if r == nil {
-		return mistaken(err)
+		return c.refuse(err)
 	}
 	c.warn(r)
 	if s.svg != "" {

@@ -16,7 +16,6 @@ import (
 // simulateTwo runs two configurations under the same faults.
 func (c *console) simulateTwo(s *simulation, a, b string) error {
 	var results [2]*sim.Result
-	unknown := [2]map[string]bool{}
 	for i, path := range [2]string{a, b} {
 		x, err := c.experiment(s, path)
 		if err != nil {
@@ -25,12 +24,12 @@ func (c *console) simulateTwo(s *simulation, a, b string) error {
 		x.Lenient = true
 		r, err := x.Run()
 		if r == nil {
-			return mistaken(err)
+			return c.refuse(err)
 		}
 		if err != nil {
 			return failf("cannot finish the simulation of %s: %v", path, err)
 		}
-		results[i], unknown[i] = r, map[string]bool{}
+		results[i] = r
 		for _, text := range r.Warnings {
 			fmt.Fprintf(c.err, "warning: %s: %s\n", path, text)
 		}
@@ -121,7 +120,7 @@ func (c *console) simulateMany(s *simulation, path string) error {
 		}
 		r, err := x.Run()
 		if r == nil {
-			return mistaken(err)
+			return c.refuse(err)
 		}
 		if err != nil {
 			return failf("cannot finish the simulation with %s=%s: %v", sweep.Setting, value, err)

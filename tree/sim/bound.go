@@ -12,10 +12,12 @@ import (
 // Bound is how often a leaf can be started that crashes again and again, each time after the same life, before the tree
 // gives up because of it. See the package's text for the formula.
 type Bound struct {
-	Starts  uint64 // 0: there is none, the loop lives for ever
+	Starts  uint64 // as far as Level
 	Formula string // "(2+1)·(0+1) = 3"
+	Forever bool   // there is no bound: Level lives on, and each life of the node below it has Starts of them
 	Level   string // the path of the node where the loop ends, or lives for ever
-	Why     string // what happens there, for people
+	Below   string // the path of the node below it
+	Why     string // what happens at Level, for people
 }
 
 // BoundOf computes the bound of the leaf at a path from the specification alone. life is how long the leaf lives each time.
@@ -36,9 +38,9 @@ func chainBound(chain []at, life time.Duration) Bound {
 	for k := 0; k+1 < len(chain); k++ {
 		child, parent := chain[k], chain[k+1]
 		loop := loopOf(child.spec, parent.spec.Supervise, life)
-		b.Level, b.Why = title(parent.path), loop.why
+		b.Level, b.Below, b.Why = title(parent.path), title(child.path), loop.why
 		if loop.factor == 0 {
-			b.Starts = 0
+			b.Forever = true
 			break
 		}
 		b.Starts = multiply(b.Starts, loop.factor)
@@ -49,8 +51,9 @@ func chainBound(chain []at, life time.Duration) Bound {
 		}
 		life = loop.takes
 	}
-	if b.Starts != 0 {
-		b.Formula = strings.Join(factors, "·") + fmt.Sprintf(" = %d", b.Starts)
+	b.Formula = strings.Join(factors, "·")
+	if len(factors) != 1 || factors[0] != fmt.Sprint(b.Starts) {
+		b.Formula = strings.TrimPrefix(b.Formula+fmt.Sprintf(" = %d", b.Starts), " = ")
 	}
 	return b
 }

@@ -26,6 +26,7 @@ type Fault struct {
 	times       int           // 0: as often as it comes
 	probability float64       // 1: always
 	text, file  string
+	source      string // text with its indentation
 	line        int
 }
 
@@ -58,6 +59,7 @@ type Mistake struct {
 	File         string // "" for one that came without a file
 	Line, Column int    // from 1; columns count characters
 	Text         string
+	Source       string // the line
 }
 
 // Error says it with the place in front: "faults.txt:3:12: unknown word ...".
@@ -140,7 +142,7 @@ type reader struct {
 }
 
 func parseLine(file string, line int, text string) (Fault, *Mistake) {
-	f := Fault{text: strings.TrimSpace(text), file: file, line: line, end: tree.Forever, probability: 1}
+	f := Fault{text: strings.TrimSpace(text), source: text, file: file, line: line, end: tree.Forever, probability: 1}
 	r := reader{words: words(text), f: &f, seen: map[string]word{}}
 	r.paths()
 	r.action()
@@ -149,7 +151,7 @@ func parseLine(file string, line int, text string) (Fault, *Mistake) {
 	}
 	r.check()
 	if r.mistake != nil {
-		r.mistake.File, r.mistake.Line = file, line
+		r.mistake.File, r.mistake.Line, r.mistake.Source = file, line, text
 	}
 	return f, r.mistake
 }

@@ -41,7 +41,7 @@ func newPlan(w *World, seed uint64, faults []Fault, lenient bool) (*plan, []*Mis
 				continue
 			}
 			if why != "" {
-				mistakes = append(mistakes, &Mistake{File: f.file, Line: f.line, Column: path.column, Text: why})
+				mistakes = append(mistakes, &Mistake{File: f.file, Line: f.line, Column: path.column, Text: why, Source: f.source})
 				continue
 			}
 			for _, l := range leaves {

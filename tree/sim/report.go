@@ -39,10 +39,12 @@ type NodeReport struct {
 	Blast       map[string]int     `json:"blast"`
 }
 
-// BoundReport is a Bound as JSON. Starts is null if there is none.
+// BoundReport is a Bound as JSON. Starts is null if there is none; Below tells how many there are in each life of the node
+// below the level where the loop lives for ever.
 type BoundReport struct {
 	Starts  *uint64 `json:"starts"`
-	Formula string  `json:"formula,omitempty"`
+	Below   uint64  `json:"starts_below"`
+	Formula string  `json:"formula"`
 	Level   string  `json:"level"`
 	Why     string  `json:"why"`
 }
@@ -83,8 +85,8 @@ func (s *Summary) report() NodeReport {
 		n.Blast[h.Path] = h.Starts
 	}
 	if s.Leaf() {
-		n.Bound = &BoundReport{Formula: s.Bound.Formula, Level: s.Bound.Level, Why: s.Bound.Why}
-		if s.Bound.Starts != 0 {
+		n.Bound = &BoundReport{Below: s.Bound.Starts, Formula: s.Bound.Formula, Level: s.Bound.Level, Why: s.Bound.Why}
+		if !s.Bound.Forever {
 			n.Bound.Starts = &s.Bound.Starts
 		}
 	}

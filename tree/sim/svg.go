@@ -18,7 +18,7 @@ const (
 	laneGap      = 8
 	topMargin    = 74
 	rightMargin  = 24
-	letter       = 7.3 // width of one of a label
+	letter       = 7.6 // width of one of a label
 )
 
 // colours of the states: told apart by those who see no red or green, and, by their lightness, on grey paper.
@@ -42,7 +42,7 @@ func (r *Result) WriteSVG(out io.Writer, name string) error {
 	p := picture{r: r, left: 90}
 	for i := range r.Nodes {
 		s := &r.Nodes[i]
-		p.left = max(p.left, float64(utf8.RuneCountInString(label(s)))*letter+float64(s.Depth)*10+22)
+		p.left = max(p.left, float64(utf8.RuneCountInString(label(s)))*letter+float64(s.Depth)*10+24)
 	}
 	p.left = min(p.left, 320)
 	p.width = pictureWidth - p.left - rightMargin

@@ -15,11 +15,15 @@ import (
 // the tree stands at the margin; what the tree decided is indented.
 func (r *Result) WriteTranscript(out io.Writer) error {
 	var b strings.Builder
+	width := 0
+	for i := range r.entries {
+		width = max(width, len(head(&r.entries[i])))
+	}
 	for i := range r.entries {
 		if i == r.After && r.Missing > 0 {
 			fmt.Fprintf(&b, "… %d more entries …\n", r.Missing)
 		}
-		line(&b, &r.entries[i])
+		line(&b, &r.entries[i], width)
 	}
 	if r.After == len(r.entries) && r.Missing > 0 {
 		fmt.Fprintf(&b, "… %d more entries …\n", r.Missing)
@@ -28,10 +32,10 @@ func (r *Result) WriteTranscript(out io.Writer) error {
 	return err
 }
 
-func line(b *strings.Builder, e *entry) {
-	fmt.Fprintf(b, "[%d] +%s ", e.seq, span(e.at))
-	pad := max(0, 16-len(fmt.Sprintf("[%d] +%s", e.seq, span(e.at))))
-	b.WriteString(strings.Repeat(" ", pad))
+func head(e *entry) string { return fmt.Sprintf("[%d] +%s", e.seq, round(e.at)) }
+
+func line(b *strings.Builder, e *entry, width int) {
+	fmt.Fprintf(b, "%-*s  ", width, head(e))
 	node := fmt.Sprintf("%s#%d", title(e.lane.path), e.inc)
 	reason := e.reason
 	switch e.kind {
@@ -57,11 +61,11 @@ func line(b *strings.Builder, e *entry) {
 	case tree.EventEscalated:
 		fmt.Fprintf(b, "        escalate %s", node)
 	case tree.EventBackoff:
-		fmt.Fprintf(b, "        backoff %s for %s (%d. in a row)", node, span(e.delay), e.attempt)
+		fmt.Fprintf(b, "        backoff %s for %s (%d. in a row)", node, round(e.delay), e.attempt)
 	case tree.EventFailed:
 		retry := ", not tried again"
 		if e.delay > 0 {
-			retry = fmt.Sprintf(", tried again after %s", span(e.delay))
+			retry = fmt.Sprintf(", tried again after %s", round(e.delay))
 		}
 		fmt.Fprintf(b, "        fail %s (%d. in a row%s)", node, e.attempt, retry)
 	default:
@@ -90,26 +94,31 @@ func (r *Result) WriteSummary(out io.Writer) error {
 	}
 	for i := range r.Nodes {
 		s := &r.Nodes[i]
-		if b := &s.Bound; s.Leaf() && s.Failures > 1 {
-			fmt.Fprintln(out, b.sentence(s.Path))
+		if s.Leaf() && s.Failures > 1 {
+			fmt.Fprintln(out, s.sentence())
 		}
 	}
 	return nil
 }
 
-// sentence tells a bound in words.
-func (b *Bound) sentence(path string) string {
-	if b.Starts == 0 {
-		return fmt.Sprintf("bound: a crash loop of %s lives for ever at %s: %s", title(path), b.Level, b.Why)
+// sentence tells a bound in words, beside what was seen.
+func (s *Summary) sentence() string {
+	b := &s.Bound
+	head := fmt.Sprintf("bound: a crash loop of %s ", title(s.Path))
+	switch {
+	case b.Forever && b.Below == title(s.Path):
+		return head + fmt.Sprintf("lives for ever at %s: %s", b.Level, b.Why)
+	case b.Forever:
+		return head + fmt.Sprintf("is started %s times in each life of %s, and lives for ever at %s: %s", b.Formula, b.Below, b.Level, b.Why)
 	}
-	return fmt.Sprintf("bound: a crash loop of %s is started %s times, and ends at %s: %s", title(path), b.Formula, b.Level, b.Why)
+	return head + fmt.Sprintf("is started %s times, and ends at %s: %s; seen here: %d", b.Formula, b.Level, b.Why, s.Starts)
 }
 
 func (s *Summary) bound() string {
 	switch {
 	case !s.Leaf():
 		return ""
-	case s.Bound.Starts == 0:
+	case s.Bound.Forever:
 		return "∞"
 	}
 	return fmt.Sprint(s.Bound.Starts)
@@ -152,7 +161,7 @@ func round(d time.Duration) string {
 	case d >= time.Hour:
 		d = d.Round(time.Second)
 	case d >= time.Second:
-		d = d.Round(10 * time.Millisecond)
+		d = d.Round(time.Millisecond)
 	default:
 		d = d.Round(10 * time.Microsecond)
 	}
