@@ -127,11 +127,13 @@ func (s *source) accept(incarnation int, stream string, spans []span) (dropped i
 
 // admit returns the lines that the rate allows and counts the others.
 func (s *source) admit(l Line, spans []span) []span {
+	// They all have one time, by its monotonic reading: all pass together, or those before the first that does not.
+	if s.limiter.AllowN(l.Time, len(spans)) {
+		return spans
+	}
 	kept := spans[:0]
-	for _, sp := range spans {
-		if s.limiter.AllowN(l.Time, 1) { // by the monotonic reading in it
-			kept = append(kept, sp)
-		}
+	for len(kept) < len(spans) && s.limiter.AllowN(l.Time, 1) {
+		kept = spans[:len(kept)+1]
 	}
 	if n := int64(len(spans) - len(kept)); n > 0 {
 		s.n.Dropped += n
