@@ -88,7 +88,11 @@ func (r *reader) chance() {
 	}
 }
 
-func startsDuration(s string) bool { return s != "" && (s[0] >= '0' && s[0] <= '9' || s[0] == '.') }
+// startsDuration tells a duration, or what was meant to be one, from the number of "2 times".
+func startsDuration(s string) bool {
+	_, err := strconv.Atoi(s)
+	return err != nil && s != "" && (s[0] >= '0' && s[0] <= '9' || s[0] == '.' || s[0] == '-')
+}
 
 // written is how the clauses are written, for people.
 func written(list []string) []string {
