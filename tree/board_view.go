@@ -91,6 +91,9 @@ func (v *viewer) node(e, over *entry) Node {
 		Reason: e.reason, NextAt: e.nextAt, Intent: e.intent}
 	if over != nil && e.shaded(over) {
 		n.State, n.Since, n.Reason, n.NextAt = StateStopped, over.since, over.reason, nil
+		if over.state == StateWaiting {
+			n.State = StateWaiting // it comes with the one above
+		}
 	}
 	if n.Since.IsZero() {
 		n.Since = v.began
