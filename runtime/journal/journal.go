@@ -101,18 +101,25 @@ func (j *Journal) Forget(path string) {
 	j.board.Forget(path)
 }
 
-// Nodes is the status of all nodes.
+// Nodes is the status of all nodes. Its times are in the wall clock of now: an uptime neither jumps nor is negative when
+// somebody sets the clock.
 func (j *Journal) Nodes() []tree.Node {
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.board.Nodes()
+	nodes := j.board.Nodes()
+	j.mu.Unlock()
+	now := time.Now()
+	for i := range nodes {
+		nodes[i] = steadied(now, nodes[i])
+	}
+	return nodes
 }
 
-// Node is the status of one node.
+// Node is the status of one node, as in Nodes.
 func (j *Journal) Node(path string) (tree.Node, bool) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.board.Node(path)
+	node, ok := j.board.Node(path)
+	j.mu.Unlock()
+	return steadied(time.Now(), node), ok
 }
 
 // Last is the number of the newest event.
