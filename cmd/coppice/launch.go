@@ -73,6 +73,11 @@ func (l *launcher) Launch(ctx context.Context, ref tree.Ref, spec *tree.Spec, te
 		return nil, err
 	}
 	in.work.Go(in.follow)
+	in.work.Go(func() {
+		if in.leaf.AwaitOOM(in.life) == nil {
+			in.process.Kill() // a worker that has lost a part of itself would go on as if nothing had happened
+		}
+	})
 	return in, nil
 }
 

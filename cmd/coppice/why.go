@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"time"
@@ -34,7 +35,8 @@ func (c *console) whyCommand() *cobra.Command {
 	return cmd
 }
 
-func printWhy(w io.Writer, why control.Why, now time.Time) error {
+func printWhy(out io.Writer, why control.Why, now time.Time) error {
+	w := bufio.NewWriter(out)
 	n := why.Node
 	fmt.Fprintf(w, "%s is %s", n.Path, n.State)
 	if n.Reason != "" {
@@ -57,5 +59,5 @@ func printWhy(w io.Writer, why control.Why, now time.Time) error {
 	if !why.Complete {
 		fmt.Fprintln(w, "  what came before is no longer in the journal, or not yours to see")
 	}
-	return nil
+	return w.Flush()
 }
