@@ -66,7 +66,11 @@ func (d *Dir) in(names ...string) string { return filepath.Join(append([]string{
 
 // makeFolder makes a folder with exactly this mode, or takes the one that is there if it is the daemon's own.
 func makeFolder(path string, mode fs.FileMode) error {
-	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	err := os.Mkdir(path, 0o700)
+	if err == nil {
+		err = os.Chmod(path, 0o700) // a umask may have left not even us in
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("cannot make %s: %w", path, err)
 	}
 	fd, err := unix.Open(path, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_RDONLY|unix.O_CLOEXEC, 0)
