@@ -26,8 +26,7 @@ const asCoppice = "COPPICE_TEST_AS_PROGRAM"
 func TestMain(m *testing.M) {
 	process.Shim() // this binary is also what becomes the workers that need one
 	if os.Getenv(asCoppice) != "" {
-		os.Unsetenv(asCoppice)
-		main()
+		main() // the variable stays: the daemon may have to execute itself again
 		return
 	}
 	os.Exit(m.Run())
