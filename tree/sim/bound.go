@@ -106,6 +106,10 @@ func loopOf(child *tree.Spec, s *tree.Supervise, life time.Duration) loop {
 			why: fmt.Sprintf("%s is %s and is not restarted", child.Name, policy)}
 	}
 	at, slow := life, false
+	why := "" // why the intensity is not exceeded
+	if s.Intensity == nil {
+		why = "it has no intensity"
+	}
 	var ends []time.Duration
 	for n := 1; n <= mostLoops; n++ {
 		ends = append(ends, at)
@@ -122,14 +126,12 @@ func loopOf(child *tree.Spec, s *tree.Supervise, life time.Duration) loop {
 			return loop{factor: uint64(n), text: fmt.Sprintf("(%d+1)", n-1), takes: at,
 				why: fmt.Sprintf("more than %d restarts within %s", i.Restarts, span(i.Period))}
 		}
-		if i := s.Intensity; i != nil && n > i.Restarts {
-			return loop{why: tooSlow(child, *i, at-ends[n-1-i.Restarts])}
+		if why == "" && s.Intensity != nil && n > s.Intensity.Restarts {
+			why = tooSlow(child, *s.Intensity, at-ends[n-1-s.Intensity.Restarts])
 		}
-		if s.Intensity == nil && (r.Limit <= 0 || r.OnLimit == "" || r.OnLimit == tree.OnLimitSlow) {
-			return loop{why: "it has no intensity"}
-		}
-		if s.Intensity == nil && n > 2*r.Limit {
-			return loop{why: fmt.Sprintf("it has no intensity, and %d ends of %s never come within %s", r.Limit, child.Name, span(r.Within))}
+		// The delays only grow, so what does not happen at once never does.
+		if why != "" && (r.Limit <= 0 || n >= r.Limit || r.OnLimit == "" || r.OnLimit == tree.OnLimitSlow) {
+			return loop{why: why}
 		}
 		slow = limited && life < r.ResetAfter
 		attempt := n
