@@ -232,6 +232,7 @@ func (in *instance) start() (err error) {
 	in.unrecorded(in.home.Note(in.record(&in.command, in.leaf)))
 	in.process, err = in.table.Start(in.command)
 	in.capture.CloseWriteEnds()
+	in.leaf.Rest()
 	if in.listener != nil {
 		in.listener.Close() // the worker has it, and place keeps one for the next incarnation
 	}

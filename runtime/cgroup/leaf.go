@@ -84,7 +84,23 @@ func (l *Leaf) Active() bool { return l.v2 != "" || len(l.v1) > 0 }
 func (l *Leaf) FD() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.fd < 0 && l.v2 != "" && !l.reopened {
+		if fd, err := openDir(l.v2); err == nil {
+			l.fd = fd
+		}
+	}
 	return l.fd
+}
+
+// Rest closes the descriptor of FD, which is seldom needed again; FD opens another. It must not be called while a process
+// is being started by FD.
+func (l *Leaf) Rest() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fd >= 0 {
+		closeDir(l.fd)
+		l.fd = -1
+	}
 }
 
 // JoinPaths returns the files to which a process that was started by FD still has to write "0" before it executes the

@@ -105,9 +105,8 @@ func (p *Process) look(found *survey, known map[int]uint64) {
 	p.mu.Lock()
 	reaped := p.reaped
 	p.mu.Unlock()
-	// A cgroup v2 that the leader was born in has all of the worker, whatever sessions and parents it made; only who may
-	// move processes between cgroups can leave it. Then nothing else needs to be read.
-	if p.group != nil && p.group.FD() >= 0 {
+	// Only who may move processes between cgroups can leave one. While it tells of the worker nothing else needs to be read.
+	if p.contained {
 		if pids, err := p.group.Procs(); err == nil {
 			if !reaped {
 				found.one(p.pid)

@@ -26,7 +26,9 @@ type Process struct {
 	marks   []string
 	uid     uint32 // of the worker: an orphan of anybody else's cannot claim to be part of it
 	group   Group
-	file    *os.File // the leader's pidfd, in the network poller
+	// contained: it was born in its cgroup v2, which so has all of it, whatever sessions and parents it makes.
+	contained bool
+	file      *os.File // the leader's pidfd, in the network poller
 
 	exited chan struct{}
 	gone   chan struct{}

@@ -104,7 +104,8 @@ func (t *Table) fork(cmd *Command, program string, argv []string, attr *syscall.
 		return nil, err
 	}
 	p := &Process{table: t, pid: pid, started: time.Now(), marks: cmd.Marks, uid: cmd.uid(), group: cmd.Group,
-		exited: make(chan struct{}), gone: make(chan struct{})}
+		contained: attr.Sys.UseCgroupFD,
+		exited:    make(chan struct{}), gone: make(chan struct{})}
 	// Nobody reaps it before it is settled, so this is its own start time for sure.
 	if s, err := readStat(pid); err == nil {
 		p.birth = s.started
