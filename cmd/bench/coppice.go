@@ -17,8 +17,9 @@ import (
 
 // coppice is the program under test.
 type coppice struct {
-	cmd    *exec.Cmd
-	client *control.Client
+	cmd        *exec.Cmd
+	client     *control.Client
+	runtimeDir string
 }
 
 func (*coppice) name() string { return "coppice" }
@@ -39,18 +40,26 @@ func (c *coppice) flood(b *bench, lines int) (bool, error) {
 }
 
 func (c *coppice) run(b *bench, hcl string) error {
+	// As /run is on a real host, the runtime directory is in memory where that can be.
+	runtimeDir, err := os.MkdirTemp("/dev/shm", "coppice-bench")
+	if err != nil {
+		if runtimeDir, err = os.MkdirTemp("", "coppice-bench"); err != nil {
+			return err
+		}
+	}
+	c.runtimeDir = runtimeDir
 	dir, err := os.MkdirTemp(b.dir, "c")
 	if err != nil {
 		return err
 	}
 	file := filepath.Join(dir, "c.hcl")
-	host := fmt.Sprintf("host {\n  runtime_dir = %q\n  state_dir = %q\n  log_level = \"error\"\n}\n", filepath.Join(dir, "r"), filepath.Join(dir, "s"))
+	host := fmt.Sprintf("host {\n  runtime_dir = %q\n  state_dir = %q\n  log_level = \"error\"\n}\n", runtimeDir, filepath.Join(dir, "s"))
 	if err := os.WriteFile(file, []byte(host+hcl), 0o644); err != nil {
 		return err
 	}
 	c.cmd = exec.Command(b.coppice, "run", file)
 	c.cmd.Stderr = os.Stderr
-	c.client = control.NewClient(filepath.Join(dir, "r", "control.sock"))
+	c.client = control.NewClient(filepath.Join(runtimeDir, "control.sock"))
 	return c.cmd.Start()
 }
 
@@ -78,5 +87,6 @@ func (c *coppice) close() {
 	c.client.Close()
 	c.cmd.Process.Signal(syscall.SIGTERM)
 	c.cmd.Wait()
+	os.RemoveAll(c.runtimeDir)
 	c.cmd = nil
 }

@@ -122,7 +122,7 @@ func entries(dir string) int {
 
 // metric reads one metric of the daemon.
 func metric(c *coppice, name string) string {
-	socket := filepath.Join(filepath.Dir(c.cmd.Args[2]), "r", "control.sock")
+	socket := filepath.Join(c.runtimeDir, "control.sock")
 	hc := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}}
