@@ -17,7 +17,7 @@ const (
 	laneHeight   = 16
 	laneGap      = 8
 	topMargin    = 74
-	rightMargin  = 24
+	rightMargin  = 34
 	letter       = 7.6 // width of one of a label
 )
 
@@ -98,11 +98,21 @@ func (p *picture) legend() {
 			x, colours[state], x+16, state)
 		x += 26 + float64(len(state))*letter
 	}
-	if len(p.r.Marks) == 0 {
+	faults, escalations := 0, 0
+	for _, m := range p.r.Marks {
+		if m.What == escalated {
+			escalations++
+		} else {
+			faults++
+		}
+	}
+	if faults > 0 {
+		p.put(`<path d="M %.1f 37 l 8 0 l -4 9 z" fill="#000000"/><text x="%.1f" y="46">fault</text>`+"\n", x, x+12)
+		x += 54
+	}
+	if escalations == 0 {
 		return
 	}
-	p.put(`<path d="M %.1f 37 l 8 0 l -4 9 z" fill="#000000"/><text x="%.1f" y="46">fault</text>`+"\n", x, x+12)
-	x += 54
 	p.put(`<path d="M %.1f 36 l 6 6 l -6 6 l -6 -6 z" fill="#ffffff" stroke="#000000" stroke-width="1.4"/><text x="%.1f" y="46">gave up</text>`+"\n", x+6, x+16)
 }
 
@@ -198,8 +208,8 @@ func (p *picture) allMarks() {
 	for _, m := range p.r.Marks {
 		x, y := p.x(m.At), p.y(m.Node)
 		kind := "fault"
-		if m.What == "escalated" {
-			kind = m.What
+		if m.What == escalated {
+			kind = escalated
 		}
 		key := fmt.Sprint(m.Node, kind)
 		if before, ok := last[key]; ok && x-before < 3 {
@@ -208,7 +218,7 @@ func (p *picture) allMarks() {
 		last[key] = x
 		note := escape(fmt.Sprintf("%s %s", round(m.At), m.What))
 		switch {
-		case kind == "escalated":
+		case kind == escalated:
 			p.put(`<path d="M %.1f %.1f l 6 6 l -6 6 l -6 -6 z" fill="#ffffff" stroke="#000000" stroke-width="1.4"><title>%s</title></path>`+"\n",
 				x, y+2, note)
 		case m.To > m.At:

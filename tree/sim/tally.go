@@ -90,6 +90,9 @@ type Mark struct {
 	To   time.Duration
 }
 
+// escalated is the What of a Mark at a supervisor that gave up.
+const escalated = "escalated"
+
 func newTally(w *World, keep int, picture bool) *tally {
 	t := &tally{w: w, begin: w.begin, keep: keep, picture: picture, origins: []int32{-1}}
 	for _, l := range w.list {
@@ -159,7 +162,7 @@ func (t *tally) see(e *entry) {
 	case tree.EventEscalated:
 		k.escalations++
 		if t.picture && len(t.marks) < maxSpans {
-			t.marks = append(t.marks, Mark{At: e.at, Node: e.lane.index, What: "escalated"})
+			t.marks = append(t.marks, Mark{At: e.at, Node: e.lane.index, What: escalated})
 		}
 		t.become(e.lane, tree.StateStopping, e.at)
 	case tree.EventBackoff:
