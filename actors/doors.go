@@ -18,8 +18,9 @@ type Launcher interface {
 	Launch(ctx context.Context, ref tree.Ref, spec *tree.Spec, tell func(tree.Fact)) (Instance, error)
 }
 
-// Instance is one launched process and all that belongs to it.
-type Instance interface {
+// Instance is one launched process and all that belongs to it. It is an alias so that a package which does not import this
+// one can have a Launcher.
+type Instance = interface {
 	PID() int
 	Socket() string // "" without one
 	Port() int      // 0 without one

@@ -46,17 +46,18 @@ func TestTreeIsMountedUnderAnyActor(t *testing.T) {
 		leaf := func(name string, body any) tree.Spec {
 			return tree.Spec{Name: name, Kind: tree.KindWorker, Shutdown: 5 * time.Second, Body: body}
 		}
-		inner := group(tree.KindGroup, "inner", tree.Supervise{Start: tree.Ordered}, leaf("b", function("b")),
+		once := &tree.Intensity{Restarts: 1, Period: 5 * time.Second}
+		inner := group(tree.KindGroup, "inner", tree.Supervise{Start: tree.Ordered, Intensity: once}, leaf("b", function("b")),
 			leaf("c", onMessage(func(ctx actor.Context) {
 				if _, ok := ctx.Message().(*actor.Stopped); ok {
 					stopped <- "c"
 				}
 			})))
-		spec := group(tree.KindGroup, "mine", tree.Supervise{Start: tree.Ordered}, leaf("a", function("a")), inner,
+		spec := group(tree.KindGroup, "mine", tree.Supervise{Start: tree.Ordered, Intensity: once}, leaf("a", function("a")), inner,
 			worker1("w"))
 		launcher := newFakeLauncher()
 		system := NewSystem(hclog.NewNullLogger())
-		o := &owner{props: Tree{Spec: spec, Launcher: launcher}.Props(), heard: make(chan any, 10)}
+		o := &owner{props: propsFor(t, Tree{Spec: spec, Launcher: launcher}), heard: make(chan any, 10)}
 		pid := system.Root.Spawn(actor.PropsFromProducer(func() actor.Actor { return o }))
 		if up, ok := (<-o.heard).(tree.Up); !ok || up.Child != "mine" {
 			t.Errorf("heard %v first", up)
@@ -100,7 +101,7 @@ func TestTreeThatEndsTellsItsOwner(t *testing.T) {
 		spec := group(tree.KindGroup, "mine", tree.Supervise{Intensity: &tree.Intensity{Restarts: 2, Period: time.Minute}},
 			tree.Spec{Name: "a", Kind: tree.KindWorker, Body: Func(func(context.Context) error { panic("always") })})
 		system := NewSystem(hclog.NewNullLogger())
-		o := &owner{props: Tree{Spec: spec}.Props(), heard: make(chan any, 10)}
+		o := &owner{props: propsFor(t, Tree{Spec: spec}), heard: make(chan any, 10)}
 		pid := system.Root.Spawn(actor.PropsFromProducer(func() actor.Actor { return o }))
 		for m := range o.heard {
 			if down, ok := m.(tree.Down); ok {
@@ -113,4 +114,13 @@ func TestTreeThatEndsTellsItsOwner(t *testing.T) {
 		system.Root.Stop(pid)
 		synctest.Wait()
 	})
+}
+
+func propsFor(t *testing.T, mine Tree) *actor.Props {
+	t.Helper()
+	props, err := mine.Props()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return props
 }

@@ -12,7 +12,15 @@ import (
 // actor of ours that speaks for it. It counts as up once it has handled Started; that it stopped by itself is a normal end,
 // unless it says otherwise by Exit. A panic in it, wherever it strikes, is a crash: protoactor's own supervision is never
 // asked. It runs on a dispatcher of ours, which works as protoactor's default.
-type Actor struct{ Props *actor.Props }
+type Actor struct {
+	Props *actor.Props
+	// Announces makes it count as up only once it calls Ready. An end before that is a failed start.
+	Announces bool
+}
+
+// Ready says that the calling actor, one that runs as an Actor that Announces, is up. Only the first call in a life does
+// anything.
+func Ready(ctx actor.Context) { ctx.Send(ctx.Parent(), codeUp{}) }
 
 // Exit ends the calling actor, one that runs as an Actor, with a reason of its own. The rest of its mailbox is dropped.
 func Exit(ctx actor.Context, reason tree.Reason) {
@@ -21,10 +29,10 @@ func Exit(ctx actor.Context, reason tree.Reason) {
 
 // foreign is the engine of an Actor.
 type foreign struct {
-	props *actor.Props
-	leaf  *leaf
-	pid   *actor.PID
-	end   *codeDown // how it ended, once known; it is only told when the actor is gone
+	Actor
+	leaf *leaf
+	pid  *actor.PID
+	end  *codeDown // how it ended, once known; it is only told when the actor is gone
 	// ending: it has begun to stop, and another Stop might be a dead letter.
 	ending atomic.Bool
 }
@@ -34,7 +42,7 @@ type foreignEnd struct{ end codeDown }
 
 func (f *foreign) start(l *leaf) {
 	f.leaf = l
-	props := f.props.Clone(actor.WithReceiverMiddleware(f.recovering), actor.WithDispatcher(dispatcher{}))
+	props := f.Props.Clone(actor.WithReceiverMiddleware(f.recovering), actor.WithDispatcher(dispatcher{}))
 	pid, err := l.shell.ctx.SpawnNamed(props, "actor")
 	if err != nil {
 		l.down(codeDown{err: err})
@@ -74,6 +82,8 @@ func (f *foreign) finish(end codeDown) {
 	f.stop()
 }
 
+func (f *foreign) depart(pid *actor.PID) { f.leaf.house.directory.depart(f.leaf.ref.Path, pid) }
+
 // recovering keeps panics and Goexits of the actor from protoactor. It is called once for each incarnation.
 func (f *foreign) recovering(next actor.ReceiverFunc) actor.ReceiverFunc {
 	broken := false // belongs to the actor's mailbox, as all of this
@@ -81,6 +91,7 @@ func (f *foreign) recovering(next actor.ReceiverFunc) actor.ReceiverFunc {
 		_, started := envelope.Message.(*actor.Started)
 		if _, stopping := envelope.Message.(*actor.Stopping); stopping {
 			f.ending.Store(true)
+			f.depart(ctx.Self())
 		}
 		switch envelope.Message.(type) {
 		case *actor.Started, *actor.Stopping, *actor.Stopped, *actor.Restarting:
@@ -98,7 +109,10 @@ func (f *foreign) recovering(next actor.ReceiverFunc) actor.ReceiverFunc {
 			f.guarded(next, ctx, envelope, &broken)
 		}
 		if started && !broken {
-			f.leaf.shell.PostUserMessage(codeUp{})
+			f.leaf.house.directory.arrive(f.leaf.ref.Path, ctx.Self())
+			if !f.Announces {
+				f.leaf.shell.PostUserMessage(codeUp{})
+			}
 		}
 	}
 }
@@ -111,6 +125,7 @@ func (f *foreign) guarded(next actor.ReceiverFunc, ctx actor.ReceiverContext, en
 			return
 		}
 		*broken = true
+		f.depart(ctx.Self())
 		var end codeDown
 		end.stack, end.err = panicError(cause)
 		f.leaf.shell.PostUserMessage(foreignEnd{end: end})

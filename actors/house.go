@@ -22,6 +22,8 @@ type house struct {
 	dice     tree.Dice
 	log      hclog.Logger
 	ledger   ledger
+	// directory is where the embedder's actors are found by those who hold an address.
+	directory directory
 	// loose counts goroutines outside of mailboxes: closing instances and functions that run as children.
 	loose sync.WaitGroup
 	// patient makes a stop wait its turn behind an ordered sequence that runs below, as OTP's mailbox does.
@@ -54,7 +56,7 @@ func (h *house) build(ref tree.Ref, spec *tree.Spec, name string, tell func(tree
 	case Service:
 		return newLeaf(h, ref, spec, name, tell, &function{run: body})
 	case Actor:
-		return newLeaf(h, ref, spec, name, tell, &foreign{props: body.Props})
+		return newLeaf(h, ref, spec, name, tell, &foreign{Actor: body})
 	}
 	if spec.Run != nil && spec.Kind != tree.KindSchedule {
 		return newWorker(h, ref, spec, name, tell)

@@ -176,6 +176,17 @@ type catcher struct {
 	shell *shell
 }
 
+// InvokeUserMessage implements actor.MessageInvoker. A request that comes too late is answered, so that nobody waits for it.
+func (c *catcher) InvokeUserMessage(message any) {
+	if c.shell.open.Load() {
+		if r, ok := message.(request); ok {
+			r.answer(tree.Reply{Error: errNoProc})
+			return
+		}
+	}
+	c.MessageInvoker.InvokeUserMessage(message)
+}
+
 // EscalateFailure implements actor.MessageInvoker and never escalates.
 func (c *catcher) EscalateFailure(reason any, _ any) {
 	c.shell.broke(fmt.Sprint("panic: ", reason), string(debug.Stack()))
