@@ -31,8 +31,9 @@ var ErrStill = errors.New("time stands still")
 // ErrInterrupted is the error of an experiment that Interrupted ended.
 var ErrInterrupted = errors.New("interrupted")
 
-// stillAfter is how many facts at one moment mean that time stands still.
-const stillAfter = 2_000_000
+// stillAfter is how many facts at one moment mean that time stands still, and so many more for each node: all of them may
+// start at once.
+const stillAfter, stillEach = 200_000, 100
 
 // Run runs the experiment. The error is a *Mistake for a fault whose path means nothing in this tree, more than one joined;
 // or it wraps ErrStill or ErrInterrupted, and the Result then holds what came before.
@@ -67,7 +68,7 @@ func (w *World) turn(until time.Duration, interrupted func() bool) error {
 		if w.clock.now != moment {
 			moment, before = w.clock.now, w.facts
 		}
-		if w.facts-before > stillAfter {
+		if w.facts-before > stillAfter+uint64(len(w.list))*stillEach {
 			return fmt.Errorf("%w at %s: something ends and starts again without any delay; give its fault or its backoff one",
 				ErrStill, span(moment))
 		}
