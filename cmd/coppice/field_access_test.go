@@ -20,7 +20,7 @@ import (
 // TestFieldNoMomentForStrangers starts the daemon again and again while a stranger knocks at its door, whatever the umask:
 // nothing but a refusal ever comes back.
 func TestFieldNoMomentForStrangers(t *testing.T) {
-	needRoot(t)
+	needRoot(t, "to be another user")
 	t.Parallel()
 	d := newDaemon(t, `app "a" {
   worker "w" { command = ["sleep", "1000"] }
@@ -82,7 +82,7 @@ while True:
 }
 
 func TestFieldATenantSeesItsOwn(t *testing.T) {
-	needRoot(t)
+	needRoot(t, "to be another user")
 	t.Parallel()
 	d := startDaemon(t, `
 tenant "acme" {

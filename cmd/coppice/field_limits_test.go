@@ -56,7 +56,7 @@ def eat():
 `
 
 func TestFieldOutOfMemory(t *testing.T) {
-	needRoot(t)
+	needRoot(t, "to limit by cgroup")
 	t.Parallel()
 	d := newDaemon(t, "")
 	limited := `
@@ -99,7 +99,7 @@ func TestFieldOutOfMemory(t *testing.T) {
 }
 
 func TestFieldForkBomb(t *testing.T) {
-	needRoot(t)
+	needRoot(t, "to limit by cgroup")
 	t.Parallel()
 	d := startDaemon(t, `app "a" {
   worker "sober" { command = ["sleep", "1000"] }
@@ -149,7 +149,7 @@ func TestFieldForkBomb(t *testing.T) {
 
 // TestFieldGroupsAreRemoved restarts a worker a hundred times; nothing of it piles up, in the kernel or in the daemon.
 func TestFieldGroupsAreRemoved(t *testing.T) {
-	needRoot(t)
+	needRoot(t, "to limit by cgroup")
 	t.Parallel()
 	d := startDaemon(t, `app "a" {
   worker "stays" {

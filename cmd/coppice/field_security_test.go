@@ -55,7 +55,7 @@ func (d *testDaemon) body(path string) string {
 	return string(b)
 }
 
-// environ reads what a worker copied from its /proc/self/environ, sorted; TAB stands for the end of an entry.
+// environ reads what a worker copied of the environment that it was started with, sorted.
 func (d *testDaemon) environ(name string) []string {
 	d.t.Helper()
 	var text string
@@ -81,9 +81,9 @@ tenant "one" {
     worker "w" {
       command = ["sh", "-c", "cat /proc/$$/environ > env-w; exec sleep 1000"]
       env     = { SECRET_W = "worker-secret-02ce" }
-      ready { command = ["cp", "/proc/self/environ", "env-ready"] }
+      ready { command = ["sh", "-c", "cat /proc/$$/environ > env-ready"] }
       health {
-        command  = ["cp", "/proc/self/environ", "env-health"]
+        command  = ["sh", "-c", "cat /proc/$$/environ > env-health"]
         interval = "100ms"
       }
       restart { backoff = "10ms" }
@@ -200,10 +200,10 @@ func stranger(t *testing.T, uid uint32, script string, args ...string) *exec.Cmd
 
 const nobody = 65534
 
-func needRoot(t *testing.T) {
+func needRoot(t *testing.T, why string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: becomes another user")
+		t.Skip("needs root: " + why)
 	}
 }
 
@@ -237,7 +237,7 @@ func (d *testDaemon) asks(uid uint32, requests ...string) []string {
 }
 
 func TestFieldStrangersAreRefused(t *testing.T) {
-	needRoot(t)
+	needRoot(t, "to be another user")
 	t.Parallel()
 	d := startDaemon(t, `app "a" {
   worker "w" { command = ["sleep", "1000"] }
