@@ -215,7 +215,9 @@ app "shop" {
 		t.Error("nothing of the clock")
 	}
 	follower.Process.Signal(syscall.SIGCONT)
-	d.until("the follower to learn of its gap", func() bool { return strings.Contains(seen.String(), "missed") || strings.Contains(seen.String(), "dropped") })
+	d.until("the follower to learn of its gap", func() bool {
+		return strings.Contains(seen.String(), "missed") || strings.Contains(seen.String(), "dropped")
+	})
 }
 
 // followers counts the connections that the daemon has open beside its listeners.

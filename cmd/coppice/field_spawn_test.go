@@ -68,7 +68,8 @@ app "shop" {
 		t.Fatal(err)
 	}
 	fresh := filepath.Join(d.dir, "fresh")
-	for i := range 60 {
+	copied := time.Now()
+	for i := 0; i < 60 && (i < 15 || time.Since(copied) < 8*time.Second); i++ { // fewer on a busy machine
 		os.Remove(fresh)
 		if err := os.WriteFile(fresh, binary, 0o755); err != nil {
 			t.Fatal(err)
@@ -196,7 +197,7 @@ func TestFieldSpawnErrors(t *testing.T) {
   }`
 	}
 	var many []string
-	for range 60 {
+	for range 20 {
 		many = append(many, `"`+strings.Repeat("y", 120_000)+`"`)
 	}
 	var b strings.Builder
