@@ -15,7 +15,7 @@ import (
 )
 
 // roles are what the test binary does when it is started as a worker.
-var roles = map[string]func(){"launcher": launcher, "daemon": daemon, "init": asInit}
+var roles = map[string]func(){"launcher": launcher, "daemon": daemon, "init": asInit, "heir": heir}
 
 // patience is how long a fact may take on a loaded machine.
 const patience = 20 * time.Second
