@@ -42,6 +42,7 @@ require (
 	github.com/sirupsen/logrus v1.9.3 // indirect
 	github.com/spf13/cobra v1.10.2 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
+	github.com/thejerf/suture/v4 v4.0.6 // indirect
 	github.com/twmb/murmur3 v1.1.8 // indirect
 	github.com/zclconf/go-cty v1.20.0 // indirect
 	go.opentelemetry.io/otel v1.21.0 // indirect

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 
@@ -101,6 +102,7 @@ func (c *chronicle) drain() {
 			go c.drain()
 		}
 	}()
+	runtime.Gosched() // what is to be started again goes first
 	for {
 		c.mu.Lock()
 		if len(c.queue) == 0 {

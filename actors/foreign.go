@@ -8,10 +8,11 @@ import (
 	"github.com/coppice-run/coppice/tree"
 )
 
-// Actor is a Spec.Body: an actor of the embedder's own. It is spawned anew for every incarnation, with a new PID, below an
-// actor of ours that speaks for it. It counts as up once it has handled Started; that it stopped by itself is a normal end,
-// unless it says otherwise by Exit. A panic in it, wherever it strikes, is a crash: protoactor's own supervision is never
-// asked. It runs on a dispatcher of ours, which works as protoactor's default.
+// Actor is a Spec.Body: an actor of the embedder's own. It is spawned anew for every incarnation, with a new PID, below the
+// actor of its supervisor; Mounted.Address has a PID that stays. It counts as up once it has handled Started; that it
+// stopped by itself is a normal end, unless it says otherwise by Exit. A panic in it, wherever it strikes, is a crash:
+// protoactor's own supervision is never asked. The producer of Props runs in the supervisor, as OTP's init does, and must not
+// block; what takes time belongs into Started. It runs on a dispatcher of ours, which works as protoactor's default.
 type Actor struct {
 	Props *actor.Props
 	// Announces makes it count as up only once it calls Ready. An end before that is a failed start.
@@ -20,116 +21,139 @@ type Actor struct {
 
 // Ready says that the calling actor, one that runs as an Actor that Announces, is up. Only the first call in a life does
 // anything.
-func Ready(ctx actor.Context) { ctx.Send(ctx.Parent(), codeUp{}) }
+func Ready(ctx actor.Context) { ctx.Send(ctx.Parent(), foreignNews{ctx.Self(), codeUp{}}) }
 
 // Exit ends the calling actor, one that runs as an Actor, with a reason of its own. The rest of its mailbox is dropped.
 func Exit(ctx actor.Context, reason tree.Reason) {
-	ctx.Send(ctx.Parent(), foreignEnd{end: codeDown{err: Ended{Reason: reason}}})
+	ctx.Send(ctx.Parent(), foreignNews{ctx.Self(), codeDown{err: Ended{Reason: reason}}})
 }
+
+// foreignNews is what the actor says of itself, in the mailbox of the supervisor.
+type foreignNews struct {
+	who *actor.PID
+	msg any
+}
+
+// foreignGone: the actor has ended.
+type foreignGone struct{}
 
 // foreign is the engine of an Actor.
 type foreign struct {
 	Actor
 	leaf *leaf
 	pid  *actor.PID
-	end  *codeDown // how it ended, once known; it is only told when the actor is gone
+	// crash is the first panic. The actor stops itself after it, and its end overtakes messages: so it is not sent as one.
+	crash atomic.Pointer[codeDown]
+	exit  *codeDown // by Exit, or a continuation
 	// ending: it has begun to stop, and another Stop might be a dead letter.
 	ending atomic.Bool
 }
 
-// foreignEnd: the actor panicked, or asked for its end.
-type foreignEnd struct{ end codeDown }
-
+// start spawns the actor. Its producer is the embedder's code; on a goroutine of its own it cannot end the supervisor's.
 func (f *foreign) start(l *leaf) {
 	f.leaf = l
 	props := f.Props.Clone(actor.WithReceiverMiddleware(f.recovering), actor.WithDispatcher(dispatcher{}))
-	pid, err := l.shell.ctx.SpawnNamed(props, "actor")
-	if err != nil {
-		l.down(codeDown{err: err})
-		return
+	var end codeDown
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		guard(func() {
+			f.pid, end.err = l.sup.shell.ctx.SpawnNamed(props, actorName(l.name, l.ref.Inc))
+		}, func(reason, stack string) { end.err, end.stack = errors.New(reason), stack })
+	}()
+	<-done
+	if end.err != nil {
+		f.pid = nil
+		l.down(end)
 	}
-	f.pid = pid
 }
 
 func (f *foreign) stop() {
 	if f.pid != nil && f.ending.CompareAndSwap(false, true) {
-		f.leaf.shell.ctx.Stop(f.pid)
+		f.leaf.sup.shell.ctx.Stop(f.pid)
 	}
 }
 
 func (f *foreign) receive(msg any) {
 	switch m := msg.(type) {
-	case foreignEnd:
-		f.finish(m.end)
-	case *actor.Failure: // of a continuation, which no middleware sees
+	case foreignNews:
+		switch m := m.msg.(type) {
+		case codeUp:
+			f.leaf.ready()
+		case codeDown:
+			f.finish(m)
+		}
+	case *actor.Failure:
 		f.finish(codeDown{err: errors.New("panic: " + textOf(m.Reason)), stack: "in a continuation"})
-	case *actor.Terminated:
-		if f.pid == nil || !m.Who.Equal(f.pid) {
-			return
+	case foreignGone:
+		switch crash := f.crash.Load(); {
+		case f.exit != nil:
+			f.leaf.down(*f.exit)
+		case crash != nil:
+			f.leaf.down(*crash)
+		default:
+			f.leaf.down(codeDown{})
 		}
-		if f.end == nil {
-			f.end = &codeDown{}
-		}
-		f.leaf.down(*f.end)
 	}
 }
 
-// finish notes the first cause and stops the actor; its Terminated ends the leaf.
+// finish notes the cause and stops the actor; that it is gone ends the leaf.
 func (f *foreign) finish(end codeDown) {
-	if f.end == nil {
-		f.end = &end
+	if f.exit == nil {
+		f.exit = &end
 	}
 	f.stop()
 }
 
-func (f *foreign) depart(pid *actor.PID) { f.leaf.house.directory.depart(f.leaf.ref.Path, pid) }
+func (f *foreign) depart(pid *actor.PID) { f.leaf.sup.house.directory.depart(f.leaf.ref.Path, pid) }
 
 // recovering keeps panics and Goexits of the actor from protoactor. It is called once for each incarnation.
 func (f *foreign) recovering(next actor.ReceiverFunc) actor.ReceiverFunc {
 	broken := false // belongs to the actor's mailbox, as all of this
 	return func(ctx actor.ReceiverContext, envelope *actor.MessageEnvelope) {
-		_, started := envelope.Message.(*actor.Started)
-		if _, stopping := envelope.Message.(*actor.Stopping); stopping {
+		switch envelope.Message.(type) {
+		case *actor.Started:
+			f.guarded(next, ctx, envelope, &broken)
+			if !broken {
+				f.leaf.sup.house.directory.arrive(f.leaf.ref.Path, ctx.Self())
+				if !f.Announces {
+					f.leaf.post(codeUp{})
+				}
+			}
+		case *actor.Stopping:
 			f.ending.Store(true)
 			f.depart(ctx.Self())
-		}
-		switch envelope.Message.(type) {
-		case *actor.Started, *actor.Stopping, *actor.Stopped, *actor.Restarting:
-			// A goroutine that ends in one of these would leave the actor half stopped for ever, so they run on one of their own.
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				f.guarded(next, ctx, envelope, &broken)
-			}()
-			<-done
+			f.apart(next, ctx, envelope, &broken)
+		case *actor.Stopped, *actor.Restarting:
+			f.apart(next, ctx, envelope, &broken)
 		default:
-			if broken {
-				return
-			}
-			f.guarded(next, ctx, envelope, &broken)
-		}
-		if started && !broken {
-			f.leaf.house.directory.arrive(f.leaf.ref.Path, ctx.Self())
-			if !f.Announces {
-				f.leaf.shell.PostUserMessage(codeUp{})
+			if !broken {
+				f.guarded(next, ctx, envelope, &broken)
 			}
 		}
 	}
 }
 
+// apart is guarded on a goroutine of its own: one that ended in these messages would leave the actor half stopped for ever.
+func (f *foreign) apart(next actor.ReceiverFunc, ctx actor.ReceiverContext, envelope *actor.MessageEnvelope, broken *bool) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.guarded(next, ctx, envelope, broken)
+	}()
+	<-done
+}
+
 func (f *foreign) guarded(next actor.ReceiverFunc, ctx actor.ReceiverContext, envelope *actor.MessageEnvelope, broken *bool) {
-	finished := false
-	defer func() {
-		cause := recover()
-		if finished {
-			return
-		}
+	guard(func() { next(ctx, envelope) }, func(reason, stack string) {
 		*broken = true
 		f.depart(ctx.Self())
-		var end codeDown
-		end.stack, end.err = panicError(cause)
-		f.leaf.shell.PostUserMessage(foreignEnd{end: end})
-	}()
-	next(ctx, envelope)
-	finished = true
+		f.crash.CompareAndSwap(nil, &codeDown{err: errors.New(reason), stack: stack})
+		if f.ending.CompareAndSwap(false, true) {
+			stopSelf(ctx)
+		}
+	})
 }
+
+// stopSelf makes an actor stop, as soon as it has handled its message.
+func stopSelf(ctx actor.ReceiverContext) { ctx.ActorSystem().Root.Stop(ctx.Self()) }

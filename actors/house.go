@@ -44,24 +44,31 @@ func tenantOf(path string) string {
 	return tenant
 }
 
-// build makes the shell of one incarnation of a node, by what the node is.
+// build makes the shell of one incarnation of a node that is an actor of ours.
 func (h *house) build(ref tree.Ref, spec *tree.Spec, name string, tell func(tree.Fact)) *shell {
 	if spec.IsSupervisor() {
 		return newSupervisor(h, ref, spec, name, tell)
 	}
+	return newWorker(h, ref, spec, name, tell)
+}
+
+// engineOf is what runs a node that is code of this program; nil if the node is none.
+func engineOf(spec *tree.Spec) engine {
+	if spec.IsSupervisor() {
+		return nil
+	}
 	switch body := spec.Body.(type) {
 	case Func:
-		run := func(ctx context.Context, _ func()) error { return body(ctx) }
-		return newLeaf(h, ref, spec, name, tell, &function{run: run, early: true})
+		return &function{run: func(ctx context.Context, _ func()) error { return body(ctx) }, early: true}
 	case Service:
-		return newLeaf(h, ref, spec, name, tell, &function{run: body})
+		return &function{run: body}
 	case Actor:
-		return newLeaf(h, ref, spec, name, tell, &foreign{Actor: body})
+		return &foreign{Actor: body}
 	}
 	if spec.Run != nil && spec.Kind != tree.KindSchedule {
-		return newWorker(h, ref, spec, name, tell)
+		return nil
 	}
-	return newLeaf(h, ref, spec, name, tell, &idle{})
+	return &idle{}
 }
 
 // actorName is the name of one incarnation below its supervisor's actor.

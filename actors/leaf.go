@@ -35,13 +35,15 @@ func RefOf(ctx context.Context) tree.Ref {
 	return ref
 }
 
-// leaf is the actor of a child that is code of this program: a function, or an actor of the embedder's. The code itself is
-// an engine; the leaf speaks for it.
+// leaf is a child that is code of this program: a function, or an actor of the embedder's. The code itself is an engine; the
+// leaf speaks for it. It is no actor of its own: all of it runs in the mailbox of its supervisor, as a guest whose panics
+// are its own, because a mailbox more would be what most of an idle child costs.
 type leaf struct {
-	house  *house
-	shell  *shell
+	sup    *supervisor
+	name   string // under which the supervisor knows it
 	ref    tree.Ref
 	spec   *tree.Spec
+	tell   func(tree.Fact)
 	engine engine
 	timers timers
 
@@ -51,8 +53,29 @@ type leaf struct {
 	over  bool
 }
 
-// engine runs the code of a leaf. Its methods are called in the leaf's mailbox and do not block; what happens comes back as
-// codeUp and codeDown.
+// leafNews is a message for a leaf, in the mailbox of its supervisor.
+type leafNews struct {
+	leaf *leaf
+	msg  any
+}
+
+// post sends the leaf a message, from any goroutine.
+func (l *leaf) post(msg any) { l.sup.shell.PostUserMessage(leafNews{l, msg}) }
+
+// take hands the leaf a message. A panic, or a Goexit, is the leaf's and not its supervisor's.
+func (l *leaf) take(msg any) {
+	guard(func() { l.receive(msg) }, func(reason, stack string) {
+		defer func() {
+			if recover() != nil {
+				l.quit(tree.Reason{Class: tree.Crash, Text: reason}, 0)
+			}
+		}()
+		l.broke(reason, stack)
+	})
+}
+
+// engine runs the code of a leaf. Its methods are called in the supervisor's mailbox and do not block; what happens comes
+// back as codeUp and codeDown.
 type engine interface {
 	start(l *leaf)
 	stop()
@@ -70,13 +93,7 @@ type (
 	}
 )
 
-func newLeaf(h *house, ref tree.Ref, spec *tree.Spec, name string, tell func(tree.Fact), e engine) *shell {
-	l := &leaf{house: h, ref: ref, spec: spec, engine: e}
-	l.shell = &shell{body: l, name: name, inc: ref.Inc, tell: tell}
-	return l.shell
-}
-
-// receive implements body.
+// receive handles one message.
 func (l *leaf) receive(msg any) {
 	if l.over {
 		return
@@ -94,8 +111,6 @@ func (l *leaf) receive(msg any) {
 	case tree.Wake:
 		l.timers.fired(m.Token)
 		l.abandon("still running " + l.spec.Shutdown.String() + " after it was asked to stop")
-	case stopAsked:
-		l.halt(tree.Halt{Reason: tree.Reason{Class: tree.Shutdown, Text: "shutdown"}, Seq: l.boot})
 	default:
 		l.engine.receive(msg)
 	}
@@ -107,7 +122,7 @@ func (l *leaf) ready() {
 	}
 	l.up = true
 	seq := l.append(tree.EventReady, "", l.boot, nil)
-	l.shell.tell(tree.Up{Child: l.shell.name, Inc: l.ref.Inc, Seq: seq})
+	l.tell(tree.Up{Child: l.name, Inc: l.ref.Inc, Seq: seq})
 }
 
 // halt asks the code to stop; a second one with Kill only hastens.
@@ -122,15 +137,15 @@ func (l *leaf) halt(m tree.Halt) {
 		l.abandon(m.Reason.Text)
 	case first && l.spec.Shutdown != tree.Forever:
 		wake := tree.Wake{Token: 1, Seq: m.Seq}
-		l.timers.set(1, l.spec.Shutdown, func() { l.shell.PostUserMessage(wake) })
+		l.timers.set(1, l.spec.Shutdown, func() { l.post(wake) })
 	}
 }
 
 // abandon stands in for KILL.
 func (l *leaf) abandon(why string) {
 	seq := l.append(tree.EventKilled, why, l.boot, map[string]any{"abandoned": true})
-	l.house.abandoned.Add(1)
-	l.house.log.Warn("abandoned", "path", l.ref.Path, "incarnation", l.ref.Inc, "reason", why)
+	l.sup.house.abandoned.Add(1)
+	l.sup.house.log.Warn("abandoned", "path", l.ref.Path, "incarnation", l.ref.Inc, "reason", why)
 	l.quit(tree.Reason{Class: tree.Crash, Text: "killed"}, seq)
 }
 
@@ -138,8 +153,7 @@ func (l *leaf) abandon(why string) {
 func (l *leaf) down(m codeDown) {
 	if !l.up && l.asked == nil && errors.Is(m.err, ErrIgnore) {
 		l.over = true
-		l.shell.tell(tree.Ignored{Child: l.shell.name, Inc: l.ref.Inc, Seq: l.boot})
-		l.shell.leave()
+		l.tell(tree.Ignored{Child: l.name, Inc: l.ref.Inc, Seq: l.boot})
 		return
 	}
 	reason := l.reason(m.err)
@@ -167,18 +181,22 @@ func (l *leaf) reason(err error) tree.Reason {
 	return tree.Reason{Class: tree.Crash, Text: err.Error()}
 }
 
+// quit tells the supervisor that nothing of the leaf runs any more. Only the first call does anything.
 func (l *leaf) quit(reason tree.Reason, seq tree.Seq) {
+	if l.over {
+		return
+	}
 	l.over = true
 	l.timers.stop()
-	l.shell.quit(reason, seq)
+	l.tell(tree.Down{Child: l.name, Inc: l.ref.Inc, Reason: reason, Seq: seq})
 }
 
 func (l *leaf) append(kind tree.EventKind, reason string, cause tree.Seq, data map[string]any) tree.Seq {
-	return l.house.journal.Append(tree.Event{Path: l.ref.Path, Incarnation: l.ref.Inc, Kind: kind, Reason: reason,
+	return l.sup.house.journal.Append(tree.Event{Path: l.ref.Path, Incarnation: l.ref.Inc, Kind: kind, Reason: reason,
 		Cause: cause, Data: data})
 }
 
-// broke implements body. The code cannot be killed, so it is asked to stop and abandoned.
+// broke is told of a panic in receive. The code cannot be killed, so it is asked to stop and abandoned.
 func (l *leaf) broke(reason, stack string) {
 	seq := l.append(tree.EventExited, reason, l.boot, map[string]any{"code": -1, "signal": "", "stack": stack})
 	defer l.quit(tree.Reason{Class: tree.Crash, Text: reason}, seq)
@@ -198,7 +216,7 @@ func (f *function) start(l *leaf) {
 	if f.early {
 		l.ready()
 	}
-	go runFunction(ctx, f.run, l.shell.PostUserMessage)
+	go runFunction(ctx, f.run, l.post)
 }
 
 func (f *function) stop() {
@@ -233,7 +251,7 @@ func (i *idle) start(l *leaf) {
 
 func (i *idle) stop() {
 	if i.leaf != nil {
-		i.leaf.shell.PostUserMessage(codeDown{})
+		i.leaf.post(codeDown{})
 	}
 }
 

@@ -91,12 +91,12 @@ func (s *supervisor) stop(o tree.Stop) {
 		return // its Down is in our mailbox already
 	}
 	if k.path == "" { // that it stops is the daemon's event
-		k.shell.halt(tree.Halt{Reason: tree.Reason{Class: tree.Shutdown, Text: o.Reason}, Kill: o.Kill, Seq: o.Cause})
+		k.halt(tree.Halt{Reason: tree.Reason{Class: tree.Shutdown, Text: o.Reason}, Kill: o.Kill, Seq: o.Cause})
 		return
 	}
 	seq := s.house.journal.Append(tree.Event{Path: k.path, Incarnation: o.Inc, Kind: tree.EventStopping,
 		Reason: o.Reason, Cause: o.Cause})
-	k.shell.halt(tree.Halt{Reason: tree.Reason{Class: tree.Shutdown, Text: o.Reason}, Kill: o.Kill, Seq: seq, Wait: s.house.patient})
+	k.halt(tree.Halt{Reason: tree.Reason{Class: tree.Shutdown, Text: o.Reason}, Kill: o.Kill, Seq: seq, Wait: s.house.patient})
 }
 
 func (s *supervisor) recordBackoff(o tree.Backoff) tree.Seq {

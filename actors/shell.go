@@ -2,7 +2,6 @@ package actors
 
 import (
 	"fmt"
-	"runtime/debug"
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -110,9 +109,8 @@ func (s *shell) Receive(ctx actor.Context) {
 	})
 }
 
-// guard runs f and turns a panic, or a Goexit, into broke. A panic in broke itself ends the actor at once: the body has then
-// told its parent what it could.
-func (s *shell) guard(f func()) {
+// guard runs f and turns a panic, or a Goexit, into broke.
+func guard(f func(), broke func(reason, stack string)) {
 	finished := false
 	defer func() {
 		cause := recover()
@@ -123,11 +121,15 @@ func (s *shell) guard(f func()) {
 		if cause != nil {
 			reason = fmt.Sprint("panic: ", cause)
 		}
-		s.broke(reason, string(debug.Stack()))
+		broke(reason, stackNow())
 	}()
 	f()
 	finished = true
 }
+
+// guard runs f in the mailbox. A panic in broke itself ends the actor at once: the body has then told its parent what it
+// could.
+func (s *shell) guard(f func()) { guard(f, s.broke) }
 
 // broke hands a panic to the body.
 func (s *shell) broke(reason, stack string) {
@@ -189,7 +191,7 @@ func (c *catcher) InvokeUserMessage(message any) {
 
 // EscalateFailure implements actor.MessageInvoker and never escalates.
 func (c *catcher) EscalateFailure(reason any, _ any) {
-	c.shell.broke(fmt.Sprint("panic: ", reason), string(debug.Stack()))
+	c.shell.broke(fmt.Sprint("panic: ", reason), stackNow())
 }
 
 // dispatcher runs mailboxes as protoactor's default does, a goroutine for each batch, and survives runtime.Goexit in a

@@ -3,6 +3,8 @@ package actors
 import (
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/coppice-run/coppice/tree"
@@ -31,11 +33,20 @@ type supervisor struct {
 	top    bool      // the root above host and parts, which is no node of the tree
 }
 
-// kid is one incarnation of a child that has not gone down. Messages go to its shell, which is its mailbox.
+// kid is one incarnation of a child that has not gone down: a shell, which is its mailbox, or a leaf, which is a guest in ours.
 type kid struct {
 	shell *shell
+	leaf  *leaf
 	inc   int
 	path  string
+}
+
+func (k *kid) halt(m tree.Halt) {
+	if k.leaf != nil {
+		k.leaf.take(m)
+		return
+	}
+	k.shell.halt(m)
 }
 
 // request is an administrative fact whose Reply goes to answer. answer is called in the mailbox and must not block.
@@ -66,6 +77,22 @@ func (s *supervisor) begin() {
 
 // receive implements body.
 func (s *supervisor) receive(msg any) {
+	switch m := msg.(type) {
+	case leafNews:
+		m.leaf.take(m.msg)
+		return
+	case foreignNews:
+		if f := s.foreignAt(m.who); f != nil {
+			f.leaf.take(m)
+		}
+		return
+	case *actor.Terminated:
+		s.gone(m.Who)
+		return
+	case *actor.Failure: // of a continuation in an embedder's actor, which no middleware sees
+		s.failed(m)
+		return
+	}
 	if s.fall != nil {
 		s.fall.receive(msg)
 		return
@@ -140,6 +167,12 @@ func (s *supervisor) adopt(o tree.Start, path string, boot tree.Seq) {
 		}
 		s.shell.PostUserMessage(f)
 	}
+	if e := engineOf(o.Spec); e != nil {
+		l := &leaf{sup: s, name: name, ref: ref, spec: o.Spec, tell: tell, engine: e}
+		s.kids[name] = &kid{leaf: l, inc: o.Inc, path: path}
+		l.take(tree.Boot{Seq: boot})
+		return
+	}
 	s.next = s.house.build(ref, o.Spec, name, tell)
 	k := &kid{shell: s.next, inc: o.Inc, path: path}
 	if _, err := s.shell.ctx.SpawnNamed(s.props, actorName(name, o.Inc)); err != nil {
@@ -149,6 +182,34 @@ func (s *supervisor) adopt(o tree.Start, path string, boot tree.Seq) {
 	}
 	s.kids[name] = k
 	k.shell.PostUserMessage(tree.Boot{Seq: boot})
+}
+
+// foreignAt is the engine whose actor has that PID, nil if there is none that counts.
+func (s *supervisor) foreignAt(who *actor.PID) *foreign {
+	name := strings.TrimPrefix(who.Id, s.shell.ctx.Self().Id+"/")
+	i := strings.LastIndexByte(name, '#')
+	if i < 0 {
+		return nil
+	}
+	k := s.kids[name[:i]]
+	if k == nil || k.leaf == nil || name[i+1:] != strconv.Itoa(k.inc) {
+		return nil
+	}
+	f, _ := k.leaf.engine.(*foreign)
+	return f
+}
+
+// gone is told that the actor of a child has ended.
+func (s *supervisor) gone(who *actor.PID) {
+	if f := s.foreignAt(who); f != nil {
+		f.leaf.take(foreignGone{})
+	}
+}
+
+func (s *supervisor) failed(m *actor.Failure) {
+	if f := s.foreignAt(m.Who); f != nil {
+		f.leaf.take(m)
+	}
 }
 
 // end tells the parent and stops the actor. Nothing of the supervisor runs any more.
@@ -246,7 +307,7 @@ func (c *collapse) hurry() {
 func (c *collapse) ask(k *kid, kill bool) {
 	seq := c.s.house.journal.Append(tree.Event{Path: k.path, Incarnation: k.inc, Kind: tree.EventStopping,
 		Reason: c.reason.Text, Cause: c.seq})
-	k.shell.halt(tree.Halt{Reason: tree.Reason{Class: tree.Shutdown, Text: c.reason.Text}, Kill: kill, Seq: seq})
+	k.halt(tree.Halt{Reason: tree.Reason{Class: tree.Shutdown, Text: c.reason.Text}, Kill: kill, Seq: seq})
 }
 
 // last is the name of the child that comes last in the specification; one that is not in it comes after all others.

@@ -3,7 +3,6 @@ package actors
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/coppice-run/coppice/tree"
@@ -249,5 +248,5 @@ func panicError(cause any) (stack string, err error) {
 	if cause == nil {
 		cause = "runtime.Goexit"
 	}
-	return string(debug.Stack()), fmt.Errorf("panic: %v", cause)
+	return stackNow(), fmt.Errorf("panic: %v", cause)
 }
