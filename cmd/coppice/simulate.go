@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-	"unicode/utf8"
+	"unicode"
 
 	"github.com/coppice-run/coppice/config"
 	"github.com/coppice-run/coppice/runtime/output"
@@ -105,6 +105,8 @@ func (s *simulation) check(args []string) error {
 		return usagef("simulate: --svg draws one tree; it does not go with --compare and --sweep")
 	case s.csv && s.sweep == "":
 		return usagef("simulate: --csv is for --sweep")
+	case s.svg == "-" && s.json:
+		return usagef("simulate: --svg - and --json do not go together: there is one standard output")
 	case s.csv && s.json:
 		return usagef("simulate: --csv and --json do not go together")
 	case s.until <= 0:
@@ -174,15 +176,29 @@ func (c *console) refuse(err error) error {
 		if place.File == "" {
 			place.File = "--fault"
 		}
-		pad := []rune(m.Source)[:min(m.Column-1, utf8.RuneCountInString(m.Source))]
-		for i := range pad {
-			if pad[i] != '\t' {
-				pad[i] = ' '
-			}
-		}
-		fmt.Fprintf(c.err, "%s\n    %s\n    %s^\n", output.Escape([]byte(place.Error())), strings.TrimRight(m.Source, "\r"), string(pad))
+		line, pad := pointed(m)
+		fmt.Fprintf(c.err, "%s\n    %s\n    %s^\n", output.Escape([]byte(place.Error())), line, pad)
 	}
 	return usagef("simulate: wrong faults (coppice help simulate has the language)")
+}
+
+// pointed returns the line of a mistake, one column for each character and none that could draw on the screen, and what
+// stands below it, before the place.
+func pointed(m *sim.Mistake) (line, pad string) {
+	tame := func(r rune) rune {
+		if r != '\t' && !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}
+	blank := func(r rune) rune {
+		if r != '\t' {
+			return ' '
+		}
+		return r
+	}
+	runes := []rune(strings.Map(tame, strings.TrimRight(m.Source, "\r\n")))
+	return string(runes), strings.Map(blank, string(runes[:min(m.Column-1, len(runes))]))
 }
 
 // forSimulation is a host on which everything exists: a simulation starts nothing.
@@ -235,6 +251,7 @@ func (c *console) simulateOne(s *simulation, path string) error {
 		if err := printJSON(c.out, r.Report()); err != nil {
 			return err
 		}
+		c.answered = true
 	default:
 		if err := c.tell(s, r); err != nil {
 			return err

@@ -224,6 +224,8 @@ func TestSimulateRefuses(t *testing.T) {
 		{"DIR/shop.hcl --sweep db:intensity=1", 2, `it is no supervisor`},
 		{"DIR/bare.hcl --sweep intensity=1..3", 2, `no supervisor has an intensity; name one, as in PATH:intensity=`},
 		{"DIR/shop.hcl --svg x --sweep intensity=1", 2, "--svg draws one tree"},
+		{"DIR/shop.hcl --svg - --json", 2, "there is one standard output"},
+		{"DIR/shop.hcl --fault db:\x1b[2J", 2, "\n    db:?[2J\n       ^\n"},
 		{"DIR/shop.hcl --until 0s", 2, "--until needs more than no time"},
 		{"DIR/shop.hcl --until soon", 2, "--until"},
 		{"a b c", 2, "accepts at most 2 arg"},
@@ -233,6 +235,9 @@ func TestSimulateRefuses(t *testing.T) {
 			args[i] = strings.ReplaceAll(args[i], "@", " ")
 		}
 		status, out, errs := simulate(t, "", args...)
+		if strings.Contains(c.args, "--json") {
+			out = "" // says the same to programs
+		}
 		if status != c.status || !strings.Contains(errs, c.want) || out != "" {
 			t.Errorf("%s: status %d, want %d and %q:\n%s%s", c.args, status, c.status, c.want, errs, out)
 		}
@@ -264,6 +269,13 @@ func TestSimulateEnds(t *testing.T) {
 	status := Run(context.Background(), []string{"simulate", "-q", file, "--fault", "db: exit 1 after ready"}, strings.NewReader(""), &out, &errs)
 	if status != 1 || !strings.Contains(errs.String(), "cannot finish the simulation: time stands still at 0s: ") {
 		t.Errorf("status %d: %s", status, errs.String())
+	}
+	out.Reset()
+	status = Run(context.Background(), []string{"simulate", "--json", file, "--fault", "db: exit 1 after ready"}, strings.NewReader(""), &out, &errs)
+	var r sim.Report
+	d := json.NewDecoder(&out)
+	if err := d.Decode(&r); err != nil || status != 1 || d.More() || len(r.Nodes) == 0 {
+		t.Errorf("status %d, %v: not one answer", status, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

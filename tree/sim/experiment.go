@@ -33,7 +33,7 @@ var ErrInterrupted = errors.New("interrupted")
 
 // stillAfter is how many facts at one moment mean that time stands still, and so many more for each node: all of them may
 // start at once.
-const stillAfter, stillEach = 200_000, 100
+const stillAfter, stillEach = 100_000, 100
 
 // Run runs the experiment. The error is a *Mistake for a fault whose path means nothing in this tree, more than one joined;
 // or it wraps ErrStill or ErrInterrupted, and the Result then holds what came before.
@@ -72,7 +72,7 @@ func (w *World) turn(until time.Duration, interrupted func() bool) error {
 			return fmt.Errorf("%w at %s: something ends and starts again without any delay; give its fault or its backoff one",
 				ErrStill, span(moment))
 		}
-		if i%65536 == 0 && interrupted != nil && interrupted() {
+		if i%16384 == 0 && interrupted != nil && interrupted() {
 			return fmt.Errorf("%w at %s of %s", ErrInterrupted, span(moment), span(until))
 		}
 	}

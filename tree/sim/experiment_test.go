@@ -305,6 +305,29 @@ func TestTimeStandsStill(t *testing.T) {
 	}
 }
 
+// TestNotes tells of faults that do nothing.
+func TestNotes(t *testing.T) {
+	spec := app(tree.OneForOne, -1, "a", "b")
+	spec.Children[1].Run.Ready.Notify = false
+	r := play(t, spec, time.Minute, "a: exit 1 at 2m", "b: ready after 3s", "a: start fails once", "a: exit 1 at 100ms", "a: stop takes 1s", "a: exit 1 at 10s")
+	want := `"b: ready after 3s" does nothing to app/b: it has no readiness check, and is ready once it is executed
+"a: exit 1 at 2m" never came: its time, its chance and a process to strike did not meet
+"a: exit 1 at 100ms" never came: its time, its chance and a process to strike did not meet`
+	if got := strings.Join(r.Notes, "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	none, _ := ParseFault("nobody: exit 1 at 1s")
+	x := Experiment{Spec: spec, Faults: []Fault{none}}
+	var m *Mistake
+	if _, err := x.Run(); !errors.As(err, &m) || m.Column != 1 || m.Source != "nobody: exit 1 at 1s" {
+		t.Errorf("%v", err)
+	}
+	x.Lenient = true
+	if r, err := x.Run(); err != nil || len(r.Notes) != 1 {
+		t.Errorf("%v %v", r.Notes, err)
+	}
+}
+
 func TestPathsOfFaults(t *testing.T) {
 	spec := tree.Spec{Kind: tree.KindHost, Supervise: &tree.Supervise{}, Children: []tree.Spec{app(tree.OneForOne, -1, "a.0", "b.0"), app(tree.OneForOne, -1, "a.0")}}
 	spec.Children[1].Name = "other"

@@ -26,6 +26,7 @@ type rule struct {
 	*Fault
 	lane *lane
 	left int // how often it may still come; -1: always
+	came int
 }
 
 // newPlan finds out whom the faults mean. lenient leaves out paths that nobody has, and says so in idle.
@@ -61,6 +62,25 @@ func (p *plan) add(f *Fault, l *lane) {
 	if f.kind == faultReady && l.spec.Run != nil && l.spec.Run.Ready.None() {
 		p.idle = append(p.idle, fmt.Sprintf("%q does nothing to %s: it has no readiness check, and is ready once it is executed", f.text, l.path))
 	}
+}
+
+// notes says which faults did nothing, and why if that is known.
+func (p *plan) notes(faults []Fault) []string {
+	came := map[*Fault]bool{}
+	there := map[*Fault]bool{}
+	for _, rules := range p.rules {
+		for _, r := range rules {
+			there[r.Fault] = true
+			came[r.Fault] = came[r.Fault] || r.came > 0
+		}
+	}
+	list := p.idle
+	for i := range faults {
+		if f := &faults[i]; there[f] && !came[f] {
+			list = append(list, fmt.Sprintf("%q never came: its time, its chance and a process to strike did not meet", f.text))
+		}
+	}
+	return list
 }
 
 // meant returns the leaves that a path names: itself, its replicas, or all below it. A shorter tail will do if only one
@@ -167,6 +187,7 @@ func (p *plan) strike(r *rule, n *Node) {
 }
 
 func (p *plan) mark(r *rule) {
+	r.came++
 	if p.w.tally != nil {
 		p.w.tally.mark(r)
 	}
@@ -242,8 +263,10 @@ func (p *plan) life(n *Node) Life {
 			life.Outcome, life.End = Fails, tree.Reason{Class: tree.Crash, Text: "cannot start: simulated"}
 			p.mark(r)
 		case faultReady:
+			r.came++
 			life.Start, life.Never = r.takes, r.never
 		case faultStop:
+			r.came++
 			life.Stop = r.takes
 		case faultDown:
 			if n.worker == nil {

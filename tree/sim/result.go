@@ -61,7 +61,7 @@ type Hit struct {
 func (s *Summary) Leaf() bool { return s.Strategy == "" }
 
 func (w *World) result(x Experiment) *Result {
-	r := &Result{Seed: x.Seed, Until: w.clock.now, Facts: w.facts, Warnings: Warnings(&x.Spec), Notes: w.plan.idle,
+	r := &Result{Seed: x.Seed, Until: w.clock.now, Facts: w.facts, Warnings: Warnings(&x.Spec), Notes: w.plan.notes(x.Faults),
 		Marks: w.tally.marks, Cut: w.tally.cut, begin: w.begin}
 	if w.top.gone {
 		r.GaveUp, r.Reason = w.over, w.why

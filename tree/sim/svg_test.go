@@ -49,13 +49,13 @@ func TestPictureIsBounded(t *testing.T) {
 	spec := app(tree.OneForOne, -1, "a")
 	spec.Children[0].Restart = tree.Restart{Backoff: time.Millisecond}
 	f, _ := ParseFault("a: exit 1 after ready 1ms")
-	r, err := Experiment{Spec: spec, Faults: []Fault{f}, Until: 4 * time.Minute, Picture: true}.Run()
+	r, err := Experiment{Spec: spec, Faults: []Fault{f}, Until: time.Minute, Picture: true}.Run()
 	if err != nil {
 		t.Fatal(err)
 	}
 	sums(t, r)
 	var b bytes.Buffer
-	if err := r.WriteSVG(&b, "x"); err != nil || b.Len() > 400_000 || r.Cut == 0 || r.node(t, "app/a").Starts < 110_000 {
+	if err := r.WriteSVG(&b, "x"); err != nil || b.Len() > 400_000 || r.Cut == 0 || r.node(t, "app/a").Starts < 25_000 {
 		t.Errorf("%d bytes, cut at %s, %v", b.Len(), r.Cut, err)
 	}
 }

@@ -55,7 +55,7 @@ type tally struct {
 }
 
 // maxSpans bounds what is kept for a picture. More would be less than a dot each.
-const maxSpans = 200_000
+const maxSpans = 50_000
 
 // track is the course of one lane.
 type track struct {
