@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"github.com/coppice-run/coppice/tree"
 	"github.com/hashicorp/go-hclog"
 )
@@ -118,4 +119,58 @@ func BenchmarkStart10000(b *testing.B) {
 	b.ReportMetric(float64(start.Microseconds())/float64(b.N*n), "µs-start/worker")
 	b.ReportMetric(float64(stop.Microseconds())/float64(b.N*n), "µs-stop/worker")
 	b.ReportMetric(heap/float64(b.N*n), "B/worker")
+}
+
+// BenchmarkChildRestart is from the end of a child that is code of this program to the readiness of the next, among others.
+func BenchmarkChildRestart(b *testing.B) {
+	strike, ready := make(chan struct{}), make(chan struct{}, 100_000)
+	function := Func(func(ctx context.Context) error {
+		ready <- struct{}{}
+		select {
+		case <-ctx.Done():
+		case <-strike:
+		}
+		return nil
+	})
+	props := actor.PropsFromFunc(func(ctx actor.Context) {
+		switch ctx.Message().(type) {
+		case *actor.Started:
+			ready <- struct{}{}
+		case string:
+			panic("struck")
+		}
+	})
+	for _, n := range []int{100, 10_000} {
+		for _, kind := range []string{"function", "actor"} {
+			b.Run(fmt.Sprint(kind, "/", n), func(b *testing.B) {
+				var children []tree.Spec
+				for i := range n {
+					name := fmt.Sprint("c", i)
+					if kind == "actor" {
+						children = append(children, FromProps(name, props, tree.Restart{}))
+					} else {
+						children = append(children, Function(name, function, tree.Restart{}))
+					}
+				}
+				system := NewSystem(hclog.NewNullLogger())
+				m, err := Tree{Spec: Supervisor("mine", tree.Supervise{Intensity: &tree.Intensity{Restarts: 1 << 30, Period: time.Second}}, children...)}.Mount(system.Root)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for range n {
+					<-ready
+				}
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					if kind == "actor" {
+						system.Root.Send(m.Address(fmt.Sprint("mine/c", i%n)), "strike")
+					} else {
+						strike <- struct{}{}
+					}
+					<-ready
+				}
+				_ = m.Stop(context.Background())
+			})
+		}
+	}
 }

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ type chronicle struct {
 	seq      tree.Seq
 	board    *tree.Board
 	queue    []tree.Event
+	spare    []tree.Event // the array of the queue before, to be used again
 	draining bool
 	idle     []func()          // called once when the queue is empty
 	whys     map[string]string // of supervisors that gave up: why, down to the end that was one too many
@@ -87,7 +89,7 @@ var noData = map[string]any{}
 func (c *chronicle) whenIdle(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.draining && len(c.queue) == 0 {
+	if !c.draining {
 		f()
 		return
 	}
@@ -106,7 +108,7 @@ func (c *chronicle) drain() {
 	for {
 		c.mu.Lock()
 		if len(c.queue) == 0 {
-			c.draining, c.queue = false, nil
+			c.draining = false
 			idle := c.idle
 			c.idle = nil
 			c.mu.Unlock()
@@ -116,10 +118,36 @@ func (c *chronicle) drain() {
 			finished = true
 			return
 		}
-		ev := c.queue[0]
-		c.queue = c.queue[1:]
+		batch := c.queue
+		c.queue, c.spare = c.spare, nil
 		c.mu.Unlock()
-		c.publish(ev)
+		c.publishAll(batch)
+		if cap(batch) <= keptEvents {
+			clear(batch)
+			c.mu.Lock()
+			c.spare = batch[:0]
+			c.mu.Unlock()
+		}
+	}
+}
+
+// keptEvents is the length up to which an array of events is used again.
+const keptEvents = 256
+
+// publishAll publishes a batch. A subscriber that ends the goroutine costs no event but its own: the rest goes before
+// what was appended meanwhile.
+func (c *chronicle) publishAll(batch []tree.Event) {
+	done := 0
+	defer func() {
+		if done == len(batch) {
+			return
+		}
+		c.mu.Lock()
+		c.queue = append(slices.Clone(batch[done+1:]), c.queue...)
+		c.mu.Unlock()
+	}()
+	for ; done < len(batch); done++ {
+		c.publish(batch[done])
 	}
 }
 

@@ -26,7 +26,7 @@ type Tree struct {
 // the Spec's.
 //
 // Everything that happens is published on the ActorSystem's EventStream as a tree.Event, in order, on a goroutine that no
-// supervisor waits for. Data of a tree.EventExited holds the stack of a panic under "stack". Nobody may change an event's Data.
+// supervisor waits for. Data of a tree.EventExited holds the Stack of a panic under "stack". Nobody may change an event's Data.
 func (t Tree) Mount(under actor.SpawnerContext) (*Mounted, error) {
 	if err := t.check(); err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func (f *foreign) start(l *leaf) {
 		defer close(done)
 		guard(func() {
 			f.pid, end.err = l.sup.shell.ctx.SpawnNamed(props, actorName(l.name, l.ref.Inc))
-		}, func(reason, stack string) { end.err, end.stack = errors.New(reason), stack })
+		}, func(reason string, stack Stack) { end.err, end.stack = errors.New(reason), stack })
 	}()
 	<-done
 	if end.err != nil {
@@ -84,7 +84,7 @@ func (f *foreign) receive(msg any) {
 			f.finish(m)
 		}
 	case *actor.Failure:
-		f.finish(codeDown{err: errors.New("panic: " + textOf(m.Reason)), stack: "in a continuation"})
+		f.finish(codeDown{err: errors.New("panic in a continuation: " + textOf(m.Reason))})
 	case foreignGone:
 		switch crash := f.crash.Load(); {
 		case f.exit != nil:
@@ -145,7 +145,7 @@ func (f *foreign) apart(next actor.ReceiverFunc, ctx actor.ReceiverContext, enve
 }
 
 func (f *foreign) guarded(next actor.ReceiverFunc, ctx actor.ReceiverContext, envelope *actor.MessageEnvelope, broken *bool) {
-	guard(func() { next(ctx, envelope) }, func(reason, stack string) {
+	guard(func() { next(ctx, envelope) }, func(reason string, stack Stack) {
 		*broken = true
 		f.depart(ctx.Self())
 		f.crash.CompareAndSwap(nil, &codeDown{err: errors.New(reason), stack: stack})

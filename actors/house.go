@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -59,9 +58,9 @@ func engineOf(spec *tree.Spec) engine {
 	}
 	switch body := spec.Body.(type) {
 	case Func:
-		return &function{run: func(ctx context.Context, _ func()) error { return body(ctx) }, early: true}
-	case Service:
 		return &function{run: body}
+	case Service:
+		return &function{serve: body}
 	case Actor:
 		return &foreign{Actor: body}
 	}

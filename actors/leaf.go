@@ -43,7 +43,6 @@ type leaf struct {
 	name   string // under which the supervisor knows it
 	ref    tree.Ref
 	spec   *tree.Spec
-	tell   func(tree.Fact)
 	engine engine
 	timers timers
 
@@ -59,12 +58,15 @@ type leafNews struct {
 	msg  any
 }
 
+// tell tells the supervisor.
+func (l *leaf) tell(f tree.Fact) { l.sup.hear(l.ref, f) }
+
 // post sends the leaf a message, from any goroutine.
 func (l *leaf) post(msg any) { l.sup.shell.PostUserMessage(leafNews{l, msg}) }
 
 // take hands the leaf a message. A panic, or a Goexit, is the leaf's and not its supervisor's.
 func (l *leaf) take(msg any) {
-	guard(func() { l.receive(msg) }, func(reason, stack string) {
+	guard(func() { l.receive(msg) }, func(reason string, stack Stack) {
 		defer func() {
 			if recover() != nil {
 				l.quit(tree.Reason{Class: tree.Crash, Text: reason}, 0)
@@ -89,7 +91,7 @@ type (
 	// codeDown: it has ended. The stack is not empty after a panic.
 	codeDown struct {
 		err   error
-		stack string
+		stack Stack
 	}
 )
 
@@ -161,7 +163,7 @@ func (l *leaf) down(m codeDown) {
 	if reason.Abnormal() {
 		data["code"] = -1
 	}
-	if m.stack != "" {
+	if !m.stack.empty() {
 		data["stack"] = m.stack
 	}
 	l.quit(reason, l.append(tree.EventExited, reason.Text, l.boot, data))
@@ -197,26 +199,40 @@ func (l *leaf) append(kind tree.EventKind, reason string, cause tree.Seq, data m
 }
 
 // broke is told of a panic in receive. The code cannot be killed, so it is asked to stop and abandoned.
-func (l *leaf) broke(reason, stack string) {
+func (l *leaf) broke(reason string, stack Stack) {
 	seq := l.append(tree.EventExited, reason, l.boot, map[string]any{"code": -1, "signal": "", "stack": stack})
 	defer l.quit(tree.Reason{Class: tree.Crash, Text: reason}, seq)
 	l.engine.stop()
 }
 
-// function is the engine of a Func or Service.
+// function is the engine of a Func or Service: one of the two.
 type function struct {
-	run    Service
+	run    Func
+	serve  Service
 	cancel context.CancelFunc
-	early  bool // up as soon as it runs
+}
+
+// lifeContext is a context that knows whose it is.
+type lifeContext struct {
+	context.Context
+	leaf *leaf
+}
+
+// Value implements context.Context.
+func (c lifeContext) Value(key any) any {
+	if _, ok := key.(refKey); ok {
+		return c.leaf.ref
+	}
+	return nil
 }
 
 func (f *function) start(l *leaf) {
-	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), refKey{}, l.ref))
+	ctx, cancel := context.WithCancel(lifeContext{context.Background(), l})
 	f.cancel = cancel
-	if f.early {
+	go f.live(ctx, l)
+	if f.run != nil {
 		l.ready()
 	}
-	go runFunction(ctx, f.run, l.post)
 }
 
 func (f *function) stop() {
@@ -227,17 +243,22 @@ func (f *function) stop() {
 
 func (f *function) receive(any) {}
 
-// runFunction runs the code on its own goroutine, which ends when the code does.
-func runFunction(ctx context.Context, run Service, post func(any)) {
+// live runs the code on its own goroutine, which ends when the code does.
+func (f *function) live(ctx context.Context, l *leaf) {
 	var end codeDown
 	finished := false
 	defer func() {
 		if cause := recover(); !finished {
 			end.stack, end.err = panicError(cause)
 		}
-		post(end)
+		f.cancel()
+		l.post(end)
 	}()
-	end.err = run(ctx, func() { post(codeUp{}) })
+	if f.run != nil {
+		end.err = f.run(ctx)
+	} else {
+		end.err = f.serve(ctx, func() { l.post(codeUp{}) })
+	}
 	finished = true
 }
 

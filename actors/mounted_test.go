@@ -234,8 +234,8 @@ func TestEventsArePublishedInOrderWithStacks(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			told = append(told, fmt.Sprintf("%d<-%d %s %s", ev.Seq, ev.Cause, ev.Path, tellEvent(ev)))
-			if s, ok := ev.Data["stack"].(string); ok {
-				stack = s
+			if s, ok := ev.Data["stack"].(Stack); ok {
+				stack = s.String()
 			}
 			if first {
 				first = false

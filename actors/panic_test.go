@@ -18,7 +18,7 @@ import (
 func stacks(t *testing.T, w *world, path string) {
 	t.Helper()
 	for _, ev := range w.journal.all() {
-		if stack, _ := ev.Data["stack"].(string); ev.Path == path && strings.Contains(stack, "goroutine") {
+		if stack, ok := ev.Data["stack"].(Stack); ok && ev.Path == path && strings.Contains(stack.String(), "_test.go:") {
 			return
 		}
 	}

@@ -14,7 +14,7 @@ type body interface {
 	receive(msg any)
 	// broke is told of a panic in receive, with its reason ("panic: ...") and stack. The body's machine may be in any state
 	// then and is not to be used again; what the body holds must still be taken down.
-	broke(reason, stack string)
+	broke(reason string, stack Stack)
 }
 
 // stopAsked is what a Stop, PoisonPill or Restart from outside becomes: a request for an ordered end.
@@ -110,7 +110,7 @@ func (s *shell) Receive(ctx actor.Context) {
 }
 
 // guard runs f and turns a panic, or a Goexit, into broke.
-func guard(f func(), broke func(reason, stack string)) {
+func guard(f func(), broke func(reason string, stack Stack)) {
 	finished := false
 	defer func() {
 		cause := recover()
@@ -132,7 +132,7 @@ func guard(f func(), broke func(reason, stack string)) {
 func (s *shell) guard(f func()) { guard(f, s.broke) }
 
 // broke hands a panic to the body.
-func (s *shell) broke(reason, stack string) {
+func (s *shell) broke(reason string, stack Stack) {
 	defer func() {
 		if recover() != nil {
 			s.quit(tree.Reason{Class: tree.Crash, Text: reason}, 0)

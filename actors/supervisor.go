@@ -161,18 +161,13 @@ func (s *supervisor) pathOf(child string) string {
 func (s *supervisor) adopt(o tree.Start, path string, boot tree.Seq) {
 	ref := tree.Ref{Path: path, Inc: o.Inc}
 	name := o.Child
-	tell := func(f tree.Fact) {
-		if s.house.heard != nil {
-			s.house.heard(ref, f)
-		}
-		s.shell.PostUserMessage(f)
-	}
 	if e := engineOf(o.Spec); e != nil {
-		l := &leaf{sup: s, name: name, ref: ref, spec: o.Spec, tell: tell, engine: e}
+		l := &leaf{sup: s, name: name, ref: ref, spec: o.Spec, engine: e}
 		s.kids[name] = &kid{leaf: l, inc: o.Inc, path: path}
 		l.take(tree.Boot{Seq: boot})
 		return
 	}
+	tell := func(f tree.Fact) { s.hear(ref, f) }
 	s.next = s.house.build(ref, o.Spec, name, tell)
 	k := &kid{shell: s.next, inc: o.Inc, path: path}
 	if _, err := s.shell.ctx.SpawnNamed(s.props, actorName(name, o.Inc)); err != nil {
@@ -182,6 +177,14 @@ func (s *supervisor) adopt(o tree.Start, path string, boot tree.Seq) {
 	}
 	s.kids[name] = k
 	k.shell.PostUserMessage(tree.Boot{Seq: boot})
+}
+
+// hear takes what a child tells, from any goroutine.
+func (s *supervisor) hear(child tree.Ref, f tree.Fact) {
+	if s.house.heard != nil {
+		s.house.heard(child, f)
+	}
+	s.shell.PostUserMessage(f)
 }
 
 // foreignAt is the engine whose actor has that PID, nil if there is none that counts.
@@ -239,7 +242,7 @@ func (s *supervisor) cleanUp() {
 
 // broke implements body: the machine is broken, so its children go down by hand, last first, each after the one before is
 // gone, and the parent is told of a crash.
-func (s *supervisor) broke(reason, stack string) {
+func (s *supervisor) broke(reason string, stack Stack) {
 	s.timers.stop()
 	seq := s.house.journal.Append(tree.Event{Path: s.ref.Path, Incarnation: s.ref.Inc, Kind: tree.EventEscalated,
 		Reason: reason, Cause: s.boot, Data: map[string]any{"stack": stack}})

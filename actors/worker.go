@@ -31,7 +31,7 @@ type worker struct {
 type launched struct {
 	err error
 	// stack is not empty if the launcher panicked.
-	stack string
+	stack Stack
 }
 
 // killLate ends the wait of a broken worker for the death of its process.
@@ -90,7 +90,7 @@ func (w *worker) arrived(m launched) {
 	early := w.early
 	w.early = nil
 	if m.err != nil {
-		if m.stack != "" {
+		if !m.stack.empty() {
 			w.newest = w.recordPanic(m.err.Error(), m.stack)
 		}
 		w.step(tree.SpawnFailed{Text: m.err.Error()})
@@ -184,7 +184,7 @@ func (w *worker) append(kind tree.EventKind, reason string, cause tree.Seq, data
 		Cause: w.or(cause), Data: data})
 }
 
-func (w *worker) recordPanic(reason, stack string) tree.Seq {
+func (w *worker) recordPanic(reason string, stack Stack) tree.Seq {
 	return w.append(tree.EventExited, reason, 0, map[string]any{"code": -1, "signal": "", "stack": stack})
 }
 
@@ -204,7 +204,7 @@ func (w *worker) pulse(m tree.HealthResult) {
 
 // broke implements body: the machine is broken. The process is killed, and the parent hears of the crash when nothing of it
 // is left: never two incarnations at once.
-func (w *worker) broke(reason, stack string) {
+func (w *worker) broke(reason string, stack Stack) {
 	w.timers.stop()
 	again := w.crash != nil
 	w.crash = &tree.Down{Reason: tree.Reason{Class: tree.Crash, Text: reason}, Seq: w.newest}
@@ -244,7 +244,7 @@ func (w *worker) mourn(msg any) {
 func (w *worker) buried() { w.quit(w.crash.Reason, w.crash.Seq) }
 
 // panicError is what a recovered panic is told as.
-func panicError(cause any) (stack string, err error) {
+func panicError(cause any) (stack Stack, err error) {
 	if cause == nil {
 		cause = "runtime.Goexit"
 	}
