@@ -92,11 +92,19 @@ func (r *Result) WriteSummary(out io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	const most = 8 // sentences; a pool would fill the screen with the same one
+	said := 0
 	for i := range r.Nodes {
 		s := &r.Nodes[i]
-		if s.Leaf() && s.Failures > 1 {
+		if !s.Leaf() || s.Failures < 2 {
+			continue
+		}
+		if said++; said <= most {
 			fmt.Fprintln(out, s.sentence())
 		}
+	}
+	if said > most {
+		fmt.Fprintf(out, "(and the bounds of %d more; JSON has all)\n", said-most)
 	}
 	return nil
 }
