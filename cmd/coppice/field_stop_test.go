@@ -187,8 +187,11 @@ func TestFieldStopWhileStarting(t *testing.T) {
 					t.Errorf("%v run still", left)
 				}
 				_, after, _ := strings.Cut(d.stderr.String(), "daemon began to stop")
-				if strings.Contains(after, "started: ") {
-					t.Errorf("something was started after TERM:\n%s", after)
+				for line := range strings.Lines(after) {
+					// The daemon's own parts may be on their way; they have no process.
+					if strings.Contains(line, "started: ") && !strings.Contains(line, "path=_host") {
+						t.Errorf("something was started after TERM: %s", line)
+					}
 				}
 				for _, name := range []string{"control.sock", "lock"} {
 					if _, err := os.Lstat(filepath.Join(d.run, name)); err == nil {

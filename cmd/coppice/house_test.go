@@ -35,7 +35,9 @@ var rooms = []room{
 		"github.com/hashicorp/go-hclog"}, []string{"os/exec"}, "actors carry: they know mailboxes and the core, not what a process is"},
 	{"cmd", []string{module, "github.com/spf13/", "github.com/hashicorp/", "golang.org/x/", "github.com/prometheus/"}, nil,
 		"cmd is the door: it wires the rooms"},
-	{"examples", []string{module, "golang.org/x/"}, nil, "examples show the project alone"},
+	{"examples", []string{module, "golang.org/x/", "github.com/hashicorp/go-hclog", "github.com/asynkron/protoactor-go/actor",
+		"github.com/asynkron/protoactor-go/eventstream", "github.com/thejerf/suture/v4"}, nil,
+		"examples show the project, with the actor system of an embedder and the library that one compares it with"},
 }
 
 // doors are the imports between rooms of runtime that are agreed, with the reason.
