@@ -186,6 +186,8 @@ func TestBoundInWords(t *testing.T) {
 		{group("t", in(3, 7*time.Second), none, leaf(tree.Restart{Backoff: time.Second, Factor: 2, ResetAfter: time.Hour})), "(3+1) = 4; ends at t: more than 3 restarts within 7s"},
 		{group("t", in(9, 7*time.Second), none, leaf(tree.Restart{Limit: 3, OnLimit: tree.OnLimitStop})), "3; ends at t/a: a has failed after 3 ends"},
 		{group("t", nil, none, leaf(tree.Restart{Limit: 3, OnLimit: tree.OnLimitEscalate})), "3; ends at t: the limit of a is 3"},
+		{group("t", nil, none, leaf(tree.Restart{Limit: 3, Within: 2 * time.Second, Backoff: time.Second, OnLimit: tree.OnLimitEscalate})), "3; ends at t: the limit of a is 3"},
+		{group("t", nil, none, leaf(tree.Restart{Limit: 3, Within: 1999 * time.Millisecond, Backoff: time.Second, OnLimit: tree.OnLimitEscalate})), "1; for ever at t: it has no intensity"},
 		{group("t", in(9, 7*time.Second), none, leaf(tree.Restart{Policy: tree.Temporary})), "1; ends at t/a: a is temporary and is not restarted"},
 		{group("t", in(9, time.Minute), none, group("s", in(1, time.Minute), tree.Restart{Policy: tree.Transient}, leaf(none))), "(1+1)·1 = 2; ends at t/s: s is transient and is not restarted"},
 		{group("t", in(1, time.Second), none, group("s", in(1, time.Minute), tree.Restart{Backoff: 2 * time.Second}, leaf(none))), "(1+1) = 2; for ever at t: 1 more restart of s take 2s, and its period is 1s"},

@@ -43,7 +43,7 @@ func (c *clock) schedule(d time.Duration, e event) {
 // next takes out what comes first, if it is due until then, and moves the time to it.
 func (c *clock) next(until time.Duration) (event, bool) {
 	queued := c.head < len(c.line)
-	if queued && (len(c.later) == 0 || c.later[0].at > c.now || c.later[0].n > c.line[c.head].n) {
+	if queued && (len(c.later) == 0 || c.later[0].at > c.now) { // else that was scheduled before all in the line
 		e := c.line[c.head]
 		c.line[c.head] = event{}
 		c.head++

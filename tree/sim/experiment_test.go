@@ -150,6 +150,9 @@ func TestSlowStop(t *testing.T) {
 	r.has(t, "stop app/b#1: sibling a", "+5s ", "down app/b#1: exit 0", "start app/a#2 again")
 	r = play(t, app(tree.OneForAll, -1, "a", "b"), time.Minute, "a: exit 1 at 1s", "b: stop takes 40s")
 	r.has(t, "+11s ", "killed app/b#1")
+	// One that hung begins to leave when it hears again.
+	r = play(t, app(tree.OneForAll, -1, "a", "b"), time.Minute, "a: exit 1 at 3s", "b: hang at 2s for 2s", "b: stop takes 3s")
+	r.has(t, "+3s ", "stop app/b#1", "+7s ", "down app/b#1: exit 0")
 }
 
 // TestLeavesWithoutProcess are an embedder's: no Run, bounded by Shutdown.
