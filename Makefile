@@ -32,7 +32,7 @@ check: ## everything that must hold before a change lands, beside the tests
 	$(MAKE) examples golden fuzz mutants
 
 examples: build ## every example passes check and is in canonical form
-	@for dir in examples/*/; do \
+	@for dir in examples/*/ examples/*/*/; do \
 	  if ls $$dir*.hcl >/dev/null 2>&1; then \
 	    bin/coppice check $$dir || exit 1; \
 	    bin/coppice fmt --check $$dir || exit 1; \
@@ -40,10 +40,10 @@ examples: build ## every example passes check and is in canonical form
 	done
 
 golden: ## transcripts and golden files say what the code does now
-	@before=$$(git status --porcelain -- '*testdata*'); \
+	@before=$$(git status --porcelain -- "*testdata*" examples/strategies); \
 	$(GO) test -count=1 ./tree ./config ./runtime/... ./cmd/... -run 'Transcript|Golden' -update >/dev/null || exit 1; \
-	after=$$(git status --porcelain -- '*testdata*'); \
-	[ "$$before" = "$$after" ] || { echo 'golden files are not current:'; git status --porcelain -- '*testdata*'; exit 1; }
+	after=$$(git status --porcelain -- "*testdata*" examples/strategies); \
+	[ "$$before" = "$$after" ] || { echo 'golden files are not current:'; git status --porcelain -- "*testdata*" examples/strategies; exit 1; }
 
 fuzz: ## each fuzz target for a moment (FUZZTIME=5s)
 	@for pkg in $$($(GO) list $(PACKAGES)); do \
