@@ -27,7 +27,7 @@ func (c *console) checkCommand() *cobra.Command {
 		Short: "Report every problem of a configuration",
 		Long: `Report every problem of a configuration: a file, or a folder whose *.hcl files are read together (default ` + defaultConfig + `).
 The exit status is 1 if there is an error; warnings alone leave it 0.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes(0, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			_, err := c.load(configPath(args))
 			return err
@@ -54,7 +54,7 @@ func (c *console) fmtCommand() *cobra.Command {
 		Short: "Write a configuration in canonical form",
 		Long: `Rewrite the files of a configuration in canonical form and print the names of those that changed. A file with a
 syntax error is left as it is.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes(0, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return c.format(configPath(args), check)
 		},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -144,6 +145,9 @@ daemon cannot be reached; 7 not allowed; 70 the host's intensity was exceeded; 7
 	root.PersistentFlags().StringVar(&c.socket, "socket", "",
 		"control socket of the daemon (default $COPPICE_CONTROL, else control.sock in the runtime directory)")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if !cmd.HasParent() {
+			return usagef("%v (coppice help tells more)", err)
+		}
 		return usagef("%s: %v (coppice help %s tells more)", cmd.Name(), err, cmd.Name())
 	})
 	root.AddCommand(
@@ -194,9 +198,24 @@ func (c *console) helpCommand(root *cobra.Command) *cobra.Command {
 	}
 }
 
+// takes bounds how many arguments a command has.
+func takes(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return usagef("%s: something is missing: write coppice %s", cmd.Name(), cmd.Use)
+		case len(args) > most:
+			return usagef("%s: %q is too much: write coppice %s", cmd.Name(), args[most], cmd.Use)
+		}
+		return nil
+	}
+}
+
 func suggestion(cmd *cobra.Command, word string) string {
 	if near := cmd.SuggestionsFor(word); len(near) > 0 {
-		return fmt.Sprintf(": did you mean %q?", near[0])
+		// Who writes "stat" has begun "status", although fewer letters make it "start".
+		begun := slices.IndexFunc(near, func(name string) bool { return strings.HasPrefix(name, word) })
+		return fmt.Sprintf(": did you mean %q?", near[max(begun, 0)])
 	}
 	return " (coppice help lists them)"
 }
@@ -247,7 +266,7 @@ func defaultRuntimeDir(uid int) string {
 
 func (c *console) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version", Args: takes(0, 0),
 		Run: func(*cobra.Command, []string) { fmt.Fprintln(c.out, "coppice", version) },
 	}
 }

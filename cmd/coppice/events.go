@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/coppice-run/coppice/runtime/control"
 	"github.com/coppice-run/coppice/runtime/output"
@@ -63,6 +64,15 @@ func eventLine(e tree.Event) string {
 	return b.String()
 }
 
+// dataWord writes one value. Those that programs read as a number of seconds are durations to people.
+func dataWord(key string, value any) string {
+	seconds, ok := value.(float64)
+	if ok && (key == "delay" || key == "ran" || key == "within") {
+		return time.Duration(seconds * float64(time.Second)).Round(time.Millisecond).String()
+	}
+	return fmt.Sprint(value)
+}
+
 // dataWords writes what an entry holds beside its reason as key=value, in the order of the keys.
 func dataWords(data map[string]any) string {
 	keys := make([]string, 0, len(data))
@@ -72,7 +82,7 @@ func dataWords(data map[string]any) string {
 	slices.Sort(keys)
 	var b strings.Builder
 	for _, k := range keys {
-		if v := fmt.Sprint(data[k]); v != "" && data[k] != nil {
+		if v := dataWord(k, data[k]); v != "" && data[k] != nil {
 			fmt.Fprintf(&b, " %s=%s", k, output.Escape([]byte(v)))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/coppice-run/coppice/runtime/control"
@@ -27,7 +28,7 @@ func (c *console) operateCommand(verb control.Verb, short string) *cobra.Command
 
 A stop is remembered until start or restart, across restarts of the worker's siblings and parents. start and restart
 end with status 1 at the first failed start, and say why; with 5 when --timeout passes first.`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              takes(1, math.MaxInt),
 		ValidArgsFunction: c.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if ask.Timeout <= 0 {
@@ -98,7 +99,7 @@ func (c *console) notifyCommand() *cobra.Command {
 		Short: "Tell the supervisor from a shell worker",
 		Long: `Send sd_notify assignments (READY=1, STATUS=words, WATCHDOG=1, STOPPING=1) to the socket that NOTIFY_SOCKET names,
 and wait until they are taken.`,
-		Args: cobra.MinimumNArgs(1),
+		Args: takes(1, math.MaxInt),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), notifyPatience)
 			defer cancel()

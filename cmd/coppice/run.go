@@ -28,7 +28,7 @@ workers' output with logs.to = "stdout" to stdout.
 
 TERM or INT stops everything in order and exits 0; a second one kills at once and exits 1. 70: the host's intensity was
 exceeded. 75: another daemon holds the runtime or state directory. It works as PID 1, and speaks sd_notify.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if runtime.GOOS != "linux" {
 				return failf("cannot run workers on %s: Coppice needs Linux", runtime.GOOS)

@@ -58,7 +58,7 @@ func (c *console) simulateCommand() *cobra.Command {
   coppice simulate shop.hcl --script faults.txt --until 1h --svg shop.svg
   coppice simulate --compare old.hcl new.hcl --fault 'db, cache: down at 10s for 30s'
   coppice simulate shop.hcl --fault 'api: exit 1 after ready 100ms' --sweep intensity=1..10 --csv`,
-		Args: cobra.MaximumNArgs(2),
+		Args: takes(0, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := s.check(args); err != nil {
 				return err

@@ -228,7 +228,7 @@ func TestSimulateRefuses(t *testing.T) {
 		{"DIR/shop.hcl --fault db:\x1b[2J", 2, "\n    db:?[2J\n       ^\n"},
 		{"DIR/shop.hcl --until 0s", 2, "--until needs more than no time"},
 		{"DIR/shop.hcl --until soon", 2, "--until"},
-		{"a b c", 2, "accepts at most 2 arg"},
+		{"a b c", 2, `"c" is too much`},
 	} {
 		args := strings.Fields(c.args)
 		for i := range args {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -119,12 +118,20 @@ func short(d time.Duration) string {
 	case d < time.Minute:
 		return d.Truncate(time.Second).String()
 	case d < time.Hour:
-		return strings.TrimSuffix(d.Truncate(time.Second).String(), "0s")
+		return units(d, time.Minute, "m", time.Second, "s")
 	case d < 24*time.Hour:
-		return strings.TrimSuffix(strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s"), "0m")
+		return units(d, time.Hour, "h", time.Minute, "m")
 	}
-	days := int(d / (24 * time.Hour))
-	return fmt.Sprintf("%dd%dh", days, int((d-time.Duration(days)*24*time.Hour)/time.Hour))
+	return units(d, 24*time.Hour, "d", time.Hour, "h")
+}
+
+// units writes a duration in two units; a small one of zero is left out: 1m10s, 2m.
+func units(d, large time.Duration, largeName string, small time.Duration, smallName string) string {
+	s := strconv.Itoa(int(d/large)) + largeName
+	if n := int(d % large / small); n > 0 {
+		s += strconv.Itoa(n) + smallName
+	}
+	return s
 }
 
 func next(now time.Time, n tree.Node) string {

@@ -16,7 +16,7 @@ func (c *console) whyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "why PATH",
 		Short:             "Tell the chain of causes that led to the present state",
-		Args:              cobra.ExactArgs(1),
+		Args:              takes(1, 1),
 		ValidArgsFunction: c.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client := c.client()
