@@ -192,6 +192,8 @@ func describe(ev *tree.Event) (level hclog.Level, text string, args []any) {
 		level, text, args = hclog.Warn, "killed what was left", with(args, ev, "killed", "left")
 	case tree.EventDone:
 		text = "ended for good"
+	case tree.EventLimitDropped:
+		text = "lines dropped"
 	case tree.EventIntent:
 		text, args = "operator decided", with(args, ev, "intent", "by", "why")
 	case tree.EventDaemonStarted:
