@@ -113,12 +113,11 @@ func (f *foreign) recovering(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(ctx actor.ReceiverContext, envelope *actor.MessageEnvelope) {
 		switch envelope.Message.(type) {
 		case *actor.Started:
+			// What is sent to its address from here on waits in its mailbox.
+			f.leaf.sup.house.directory.arrive(f.leaf.ref.Path, ctx.Self())
 			f.guarded(next, ctx, envelope, &broken)
-			if !broken {
-				f.leaf.sup.house.directory.arrive(f.leaf.ref.Path, ctx.Self())
-				if !f.Announces {
-					f.leaf.post(codeUp{})
-				}
+			if !broken && !f.Announces {
+				f.leaf.post(codeUp{})
 			}
 		case *actor.Stopping:
 			f.ending.Store(true)
