@@ -17,7 +17,9 @@ var wallClock = map[string]bool{
 // mayLoseIt are the places that use them, with the reason. None of them measures how long something took, or when it is due.
 var mayLoseIt = map[string]string{
 	"cmd/coppice/events.go Local":            "people read it",
+	"cmd/coppice/events.go Round":            "of a duration",
 	"cmd/coppice/logs.go Local":              "people read it",
+	"examples/compare/main.go Parse":         "of package flag",
 	"runtime/control/read.go AddDate":        "--since 10d is a calendar's",
 	"runtime/control/read.go Parse":          "--since names a moment of the wall clock",
 	"runtime/journal/steady.go Round":        "finds out whether the wall clock was set",

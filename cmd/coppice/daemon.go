@@ -158,7 +158,7 @@ func (d *daemon) supervise(ctx context.Context, signals <-chan os.Signal) error 
 		case sig := <-signals:
 			switch {
 			case sig == syscall.SIGHUP || sig == syscall.SIGUSR2:
-				d.log.Warn("ignored a signal: not supported yet", "signal", sig.String())
+				d.log.Warn("ignored a signal: not supported yet", "signal", name(sig))
 			case !asked:
 				asked = true
 				d.stop("signal "+name(sig), false)
@@ -178,7 +178,7 @@ func (d *daemon) toldToStop(signals <-chan os.Signal) bool {
 			if sig == syscall.SIGTERM || sig == syscall.SIGINT {
 				return true
 			}
-			d.log.Warn("ignored a signal: not supported yet", "signal", sig.String())
+			d.log.Warn("ignored a signal: not supported yet", "signal", name(sig))
 		default:
 			return false
 		}
@@ -200,6 +200,10 @@ func name(sig os.Signal) string {
 		return "TERM"
 	case syscall.SIGINT:
 		return "INT"
+	case syscall.SIGHUP:
+		return "HUP"
+	case syscall.SIGUSR2:
+		return "USR2"
 	}
 	return sig.String()
 }
