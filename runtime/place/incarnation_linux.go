@@ -128,7 +128,7 @@ func (in *Incarnation) Remove() {
 		in.dir.mu.Unlock()
 	}
 	if in.folder != "" {
-		os.RemoveAll(in.folder)
+		_ = removeTree(in.folder, removePatience) // what is left then is the next daemon's to sweep
 	}
 	if in.note != nil {
 		in.note.Remove()

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/coppice-run/coppice/runtime/lock"
@@ -35,16 +36,13 @@ type Dir struct {
 	ports     map[int]bool            // given to an incarnation that lives
 }
 
-// Open makes the folders below the runtime directory, which exists and belongs to the daemon, and empties what a dead
-// daemon left of incarnations. The caller holds the directory's lock.
+// Open makes the folders below the runtime directory, which exists and belongs to the daemon. The caller holds the
+// directory's lock.
 func Open(path string) (*Dir, error) {
 	d := &Dir{path: path, listeners: map[string]net.Listener{}, ports: map[int]bool{}}
 	sockets := fs.FileMode(0o700)
 	if os.Geteuid() == 0 {
 		sockets = 0o733 | fs.ModeSticky
-	}
-	if err := os.RemoveAll(d.in("i")); err != nil {
-		return nil, fmt.Errorf("cannot empty %s: %w", d.in("i"), err)
 	}
 	for _, f := range []struct {
 		name string
@@ -163,9 +161,13 @@ func (d *Dir) Check(root *tree.Spec) error {
 // socketName is the name of a worker's socket.
 var socketName = regexp.MustCompile(`^[0-9a-f]{16}-[0-9]+\.sock$`)
 
-// Sweep removes the workers' sockets on which nobody listens any more. Call it when nothing of a dead daemon runs, and
-// before anything is started. What is no socket stays: it is not of our making.
+// Sweep removes what a dead daemon left of incarnations, and the workers' sockets on which nobody listens any more. Call
+// it when nothing of a dead daemon runs, and before anything is started. What is no socket stays beside them: it is not
+// of our making.
 func (d *Dir) Sweep() error {
+	if err := d.sweepFolders(); err != nil {
+		return err
+	}
 	entries, err := os.ReadDir(d.in("s"))
 	if err != nil {
 		return fmt.Errorf("cannot read %s: %w", d.in("s"), err)
@@ -174,6 +176,24 @@ func (d *Dir) Sweep() error {
 		if e.Type() == fs.ModeSocket && socketName.MatchString(e.Name()) {
 			// One that somebody listens on is found in the way by the worker whose socket it is, if it ever is.
 			_ = lock.ReplaceSocket(d.in("s", e.Name()))
+		}
+	}
+	return nil
+}
+
+// sweepFolders removes the folders of incarnations. One that cannot be removed gets a name that is in nobody's way: what a
+// worker made must not keep the daemon from starting.
+func (d *Dir) sweepFolders() error {
+	entries, err := os.ReadDir(d.in("i"))
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", d.in("i"), err)
+	}
+	for _, e := range entries {
+		if removeTree(d.in("i", e.Name()), removePatience) == nil || strings.HasPrefix(e.Name(), "left-") {
+			continue
+		}
+		if err := os.Rename(d.in("i", e.Name()), d.in("i", "left-"+rand.Text())); err != nil {
+			return fmt.Errorf("cannot move what a dead daemon left: %w", err)
 		}
 	}
 	return nil
