@@ -34,6 +34,7 @@ func (s Server) Serve(ctx context.Context, l net.Listener) error {
 	hs := &http.Server{
 		Handler:           in,
 		ConnContext:       withPeer,
+		ConnState:         newCrowd(s.Access.UID).state,
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    maxHeader,
