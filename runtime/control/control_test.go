@@ -330,6 +330,7 @@ func TestHostileRequests(t *testing.T) {
 		{"unknown word", 400, do("POST", "/v1/stop", `{"path":"acme","force":true}`, kind, json)},
 		{"two objects", 400, do("POST", "/v1/stop", `{"path":"acme"}{}`, kind, json)},
 		{"no path", 400, do("POST", "/v1/stop", `{}`, kind, json)},
+		{"empty path", 400, do("POST", "/v1/stop", `{"paths":[""]}`, kind, json)},
 		{"huge", 400, do("POST", "/v1/stop", `{"path":"`+strings.Repeat("a", 1<<20)+`"}`, kind, json)},
 		{"bad timeout", 400, do("POST", "/v1/stop", `{"path":"acme","timeout":"-1s"}`, kind, json)},
 		{"wrong method", 405, do("GET", "/v1/stop", "")},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os/user"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -105,6 +106,8 @@ func readRequest(verb Verb, body io.Reader) (Ask, []string, error) {
 	switch {
 	case len(paths) == 0:
 		return Ask{}, nil, Errorf(CodeUsage, "cannot %s: no path given", verb)
+	case slices.Contains(paths, ""):
+		return Ask{}, nil, Errorf(CodeUsage, "cannot %s: a path is empty", verb) // an unset variable of a script, not the whole host
 	case len(paths) > maxPaths:
 		return Ask{}, nil, Errorf(CodeUsage, "cannot %s: %d paths are too many, at most %d", verb, len(paths), maxPaths)
 	case len(req.Reason) > 1000:
