@@ -25,7 +25,9 @@ func (c *console) eventsCommand() *cobra.Command {
 			client := c.client()
 			defer client.Close()
 			q.Paths = args
-			return client.Events(cmd.Context(), q, func(e tree.Event) error {
+			ctx, done := c.whileRead(cmd.Context())
+			defer done()
+			return client.Events(ctx, q, func(e tree.Event) error {
 				if asJSON {
 					return json.NewEncoder(c.out).Encode(e)
 				}

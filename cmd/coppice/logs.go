@@ -26,7 +26,9 @@ escapes, so that a worker cannot draw on your screen; --raw, or a pipe, gets the
 			defer client.Close()
 			q.Paths = args
 			escape := isTerminal(c.out) && !raw
-			return client.Logs(cmd.Context(), q, func(line []byte) error {
+			ctx, done := c.whileRead(cmd.Context())
+			defer done()
+			return client.Logs(ctx, q, func(line []byte) error {
 				if asJSON {
 					_, err := c.out.Write(line)
 					return err

@@ -39,7 +39,9 @@ or a shorter tail that only one path has. The exit status is 0 when the daemon a
 			if !watch {
 				return show(cmd.Context())
 			}
-			return c.watch(cmd.Context(), asJSON, show)
+			ctx, done := c.whileRead(cmd.Context())
+			defer done()
+			return c.watch(ctx, asJSON, show)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
