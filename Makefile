@@ -41,7 +41,7 @@ examples: build ## every example passes check and is in canonical form
 
 golden: ## transcripts and golden files say what the code does now
 	@before=$$(git status --porcelain -- "*testdata*" examples/strategies); \
-	$(GO) test -count=1 ./tree ./config ./cmd/coppice -run 'Transcript|Golden' -update >/dev/null || exit 1; \
+	$(GO) test -count=1 ./tree ./config ./cmd/coppice -run 'Transcript|Golden|TestRules|TestBoardJSON' -update >/dev/null || exit 1; \
 	after=$$(git status --porcelain -- "*testdata*" examples/strategies); \
 	[ "$$before" = "$$after" ] || { echo 'golden files are not current:'; git status --porcelain -- "*testdata*" examples/strategies; exit 1; }
 
