@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/coppice-run/coppice/runtime/lock"
 	"github.com/coppice-run/coppice/tree"
@@ -188,8 +189,9 @@ func (d *Dir) sweepFolders() error {
 	if err != nil {
 		return fmt.Errorf("cannot read %s: %w", d.in("i"), err)
 	}
+	until := time.Now().Add(removePatience)
 	for _, e := range entries {
-		if removeTree(d.in("i", e.Name()), removePatience) == nil || strings.HasPrefix(e.Name(), "left-") {
+		if removeTree(d.in("i", e.Name()), time.Until(until)) == nil || strings.HasPrefix(e.Name(), "left-") {
 			continue
 		}
 		if err := os.Rename(d.in("i", e.Name()), d.in("i", "left-"+rand.Text())); err != nil {
