@@ -157,9 +157,11 @@ func (h *Host) Restart(ctx context.Context, path string, ask Ask) (note string, 
 	word := ""
 	if n.spec.Disabled {
 		word = "started"
-		h.house.ledger.set(Intent{Path: path, By: ask.By, Why: ask.Reason, At: time.Now()})
 	}
 	seq := h.decided(path, reason, word, ask)
+	if n.spec.Disabled {
+		h.house.ledger.set(Intent{Path: path, By: ask.By, Why: ask.Reason, At: time.Now(), Seq: seq})
+	}
 	if n.spec.Kind != tree.KindPool || !h.tell(path, tree.Roll{Reason: reason, Seq: seq}) {
 		h.tell(n.parent, tree.Bounce{Child: n.name, Reason: reason, Seq: seq})
 	}
