@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/coppice-run/coppice/runtime/control"
 	"github.com/coppice-run/coppice/runtime/output"
@@ -246,11 +247,27 @@ func (c *console) socketPath() string {
 		return s
 	}
 	const system = "/run/coppice/control.sock"
-	own := filepath.Join(defaultRuntimeDir(os.Getuid()), "control.sock")
-	if _, err := os.Stat(own); err == nil {
+	if own := socketIn(defaultRuntimeDir(os.Getuid()), os.Getuid()); own != "" {
 		return own
 	}
 	return system
+}
+
+// socketIn is the control socket in a runtime directory of this user, "" if there is none. In /tmp somebody else can have
+// made a directory of that name: what answers there would be theirs.
+func socketIn(dir string, uid int) string {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return ""
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); !ok || !info.IsDir() || int(st.Uid) != uid {
+		return ""
+	}
+	socket := filepath.Join(dir, "control.sock")
+	if _, err := os.Stat(socket); err != nil {
+		return ""
+	}
+	return socket
 }
 
 // defaultRuntimeDir is where a daemon of this user keeps sockets when its configuration does not say.
