@@ -155,7 +155,7 @@ func TestFieldStopWhileStarting(t *testing.T) {
 		},
 		"in the chain": func(d *testDaemon) {
 			d.waitUp()
-			d.untilNode("default/shop/chain1.0", "to start", func(n tree.Node) bool { return n.State == tree.StateStarting })
+			d.untilNode("default/shop/chain1.0", "to be started", func(n tree.Node) bool { return n.Incarnation > 0 })
 		},
 		"in backoff": func(d *testDaemon) {
 			d.waitUp()

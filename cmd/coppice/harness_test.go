@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds every wait for a fact. It is long, because the machine may be busy; no test passes by waiting.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // program returns a command that runs coppice with the arguments.
 func program(args ...string) *exec.Cmd {
